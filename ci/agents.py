@@ -8,6 +8,7 @@ same value of the agent's own score.
 """
 import argparse
 import base64
+import functools
 import glob
 import hashlib
 import io
@@ -26,22 +27,26 @@ import decord
 import numpy as np
 from PIL import Image
 
+import agents_framethinker
 import agents_longvt
 import agents_one_turn
 import agents_rows
 import agents_sage
 import agents_theirs
+import agents_video_o3
 import chat_server
 from agents_one_turn import Video
 
 # Levels of 255, mean over a picture.
 TOLERANCE = 3.0
 LONG = ["videomme", "longvideobench", "mlvu", "lvbench"]
-SPLITS = {"conan": LONG, "videozoomer": LONG, "eva": LONG, "video-r1": ["videomme", "mmvu"], "videorft": ["videomme", "mmvu"],
+SPLITS = {"conan": LONG, "videozoomer": LONG, "eva": LONG, "framethinker": LONG, "video-r1": ["videomme", "mmvu"],
+          "videorft": ["videomme", "mmvu"],
           "videochat-r1": ["charades"], "time-r1": ["charades", "videomme"],
-          "longvt": ["videomme", "longvideobench", "lvbench", "charades"], "sage": LONG}
-CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent", "video-r1": "Video-R1",
-            "videorft": "VideoRFT", "videochat-r1": "VideoChat-R1", "time-r1": "time-r1", "longvt": "LongVT",
+          "longvt": ["videomme", "longvideobench", "lvbench", "charades"], "video-o3": LONG, "sage": LONG}
+CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent",
+            "framethinker": "FrameThinker-RL", "video-r1": "Video-R1", "videorft": "VideoRFT",
+            "videochat-r1": "VideoChat-R1", "time-r1": "time-r1", "longvt": "LongVT", "video-o3": "Video-o3-Qwen3VL",
             "sage": "SAGE"}
 
 
@@ -129,7 +134,7 @@ def longvt(draw: random.Random) -> str:
 # Stands for the name of the video in scripted calls.
 VIDEO = "VIDEO"
 SCRIPTS = {"conan": conan, "videozoomer": videozoomer, "eva": eva, "longvt": longvt, "video-r1": one_turn, "videorft": one_turn,
-           "videochat-r1": one_turn, "time-r1": one_turn}
+           "videochat-r1": one_turn, "time-r1": one_turn, "video-o3": agents_video_o3.script}
 
 
 def reply(agent: str, messages: list) -> str:
@@ -179,17 +184,18 @@ def canonical(message: dict, positions: dict) -> dict:
             parts.append(decoded(part["image_url"]["url"].partition(",")[2]))
         else:
             frames = [decoded(data)[0] for data in part["video_url"]["url"].split(",")[1:]]
-            rate = positions["num_frames"] / positions["total_num_frames"] * positions["fps"]
-            parts.append(Video(np.stack(frames), positions["frames_indices"], rate))
+            indices = positions.get("frames_indices", list(range(len(frames))))
+            rate = len(indices) / positions.get("total_num_frames", len(frames)) * positions["fps"]
+            parts.append(Video(np.stack(frames), indices, rate))
     return {"role": message["role"], "parts": parts, "plain": False}
 
 
 class Server:
     """Answers by the script, itself or through a vLLM that says scripts, and keeps what it was sent."""
 
-    def __init__(self, agent: str, vllm: str | None = None, processed=None):
+    def __init__(self, reply, vllm: str | None = None, processed=None):
         self.requests = []
-        self.agent = agent
+        self.reply = reply
         self.vllm = vllm
         self.processed = processed
         self.url = chat_server.serve(self.answer)
@@ -198,12 +204,20 @@ class Server:
         positions = body.get("media_io_kwargs", {}).get("video", {})
         sent = body.pop("messages")
         messages = [canonical(message, positions) for message in sent]
-        text = staged(messages, body) if self.agent == "sage" else reply(self.agent, messages)
+        text = self.reply(messages, body) if self.processed else self.reply(messages)
         if self.processed:
             for message in messages:
                 message["parts"] = [self.processed(part) if isinstance(part, tuple) else part for part in message["parts"]]
         if self.vllm:
-            said = ask(self.vllm, {**body, "model": "served", "messages": sent, "vllm_xargs": {"script": text}})
+            asked = {**body, "model": "served", "messages": sent, "vllm_xargs": {"script": text}, "return_token_ids": True}
+            answer = ask(self.vllm, "v1/chat/completions", asked)
+            said = answer["choices"][0]["message"], answer["choices"][0]["finish_reason"]
+        if "chat_template" in body and self.vllm:
+            tokens = {"model": "served", "tokens": answer["prompt_token_ids"]}
+            prompt = ask(self.vllm, "detokenize", tokens)["prompt"]
+            body["prompt"] = re.sub(r"(<\|video_pad\|>)+", r"\1", prompt)
+        elif "chat_template" in body:
+            body["prompt"] = agents_video_o3.prompt(sent, body["chat_template"])
         # As servers do: what ends a generation is cut off.
         for stop in body.get("stop", []):
             text = text.partition(stop)[0]
@@ -216,20 +230,20 @@ class Server:
         return said if self.vllm else (message, reason)
 
 
-def ask(vllm: str, body: dict) -> tuple:
-    """What vLLM answers: the message and why it ended."""
-    request = urllib.request.Request(f"{vllm}/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+def ask(vllm: str, path: str, body: dict) -> dict:
+    """What vLLM answers."""
+    address = f"{vllm.removesuffix('/v1')}/{path}"
+    request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request) as answer:
-            choice = json.load(answer)["choices"][0]
+            return json.load(answer)
     except urllib.error.HTTPError as error:
         raise RuntimeError(f"vLLM: {error.read().decode()[:2000]}") from error
-    return choice["message"], choice["finish_reason"]
 
 
 def compare(theirs: list, ours: list, where: str, found: list, levels: list, agent: str) -> None:
     # VideoZoomer writes one string with marks for pictures.
-    raw, exact_form, afresh = agent == "videozoomer", agent in ("eva", "longvt", "sage"), agent in ("longvt", "sage")
+    raw, exact_form = agent == "videozoomer", agent in ("eva", "framethinker", "longvt", "video-o3", "sage")
     if len(theirs) != len(ours):
         found.append(f"{where}: {len(theirs)} requests / {len(ours)}")
     for turn, (a, b) in enumerate(zip(theirs, ours)):
@@ -259,8 +273,8 @@ def compare(theirs: list, ours: list, where: str, found: list, levels: list, age
                         pixels(x.frames, y.frames, here, levels, found)
                 elif x[0].shape != y[0].shape:
                     found.append(f"{here}: picture of {x[0].shape} / {y[0].shape}")
-                # The last request has the pictures of all turns, but where results or whole conversations are dropped.
-                elif afresh or turn == len(theirs) - 1:
+                # The last request has the pictures of all turns, but where results, tries or conversations are dropped.
+                elif turn == len(theirs) - 1 or agent in ("framethinker", "longvt", "sage"):
                     pixels(x[0], y[0], here, levels, found)
 
 
@@ -292,15 +306,19 @@ def joined(message: dict) -> dict:
 
 
 def by_sample(requests: list, records: list) -> list:
-    rest = iter(requests)
-    samples = [list(itertools.islice(rest, len(record["transcript"]["calls"]))) for record in records]
-    assert not list(rest)
+    left = iter(requests)
+    samples = [[next(left) for _ in record["transcript"]["calls"]] for record in records]
+    assert next(left, None) is None
     return samples
 
 
-def enlarge(data: str) -> None:
+# Sizes, rates and repetitions of the videos; some of Video-o3 have more frames than its first message shows.
+FORMS = [("1280:720", "30000/1001", 0), ("642:362", "24", 1), ("480:854", "25", 0), (None, None, None)]
+LONG_FORMS = [("642:362", "30000/1001", 0), ("320:180", "10", 30), ("480:854", "25", 0), ("200:120", "3", 40)]
+
+
+def enlarge(data: str, forms: list) -> None:
     """Other sizes, rates and lengths than the generated videos have."""
-    forms = [("1280:720", "30000/1001", 0), ("642:362", "24", 1), ("480:854", "25", 0), (None, None, None)]
     videos = sorted(glob.glob(os.path.join(data, "**", "*.mp4"), recursive=True))
     for number, path in enumerate(videos):
         size, rate, times = forms[number % len(forms)]
@@ -321,9 +339,9 @@ def main() -> int:
     parser.add_argument("--limit", default="1000")
     parser.add_argument("--server", help="address of a vLLM that says scripts")
     parser.add_argument("--rows", help="only compare the questions that EVA ships with the published rows of this root")
+    parser.add_argument("--splits", help="with --rows: of these splits alone")
     arguments = parser.parse_args()
     folder = arguments.keep or tempfile.mkdtemp(prefix="agents-")
-    data = os.path.join(folder, "data")
     environment = {**os.environ, "PARAVT_BENCH_CACHE": os.path.join(folder, "cache")}
     environment.pop("OPENAI_API_KEY", None)
 
@@ -334,53 +352,72 @@ def main() -> int:
 
     if arguments.rows:
         checkout = os.path.join(arguments.checkouts, CHECKOUT["eva"])
-        return int(not agents_rows.compare(checkout, os.path.abspath(arguments.rows), folder, ours))
-    if not os.path.exists(data):
-        ours("data", "make", "--out", data, "--videos", "4", "--questions", "3")
-        enlarge(data)
+        splits = arguments.splits.split(",") if arguments.splits else []
+        return int(not agents_rows.compare(checkout, os.path.abspath(arguments.rows), folder, splits, ours))
     failed = False
     for agent in arguments.agents.split(","):
+        name, forms = ("data-long", LONG_FORMS) if agent == "video-o3" else ("data", FORMS)
+        data = os.path.join(folder, name)
+        if not os.path.exists(data):
+            ours("data", "make", "--out", data, "--videos", "4", "--questions", "3")
+            enlarge(data, forms)
         # The code of some sets another for the whole program.
         decord.bridge.set_bridge("native")
         checkout = os.path.join(arguments.checkouts, CHECKOUT[agent])
         ours("protocol", "import", agent, "--from", checkout)
+        # The script of an agent that tries again counts the tries.
+        script = agents_framethinker.Script().reply if agent == "framethinker" else functools.partial(reply, agent)
+        server = functools.partial(Server, script)
         if agent == "longvt":
-            run_theirs = agents_longvt.longvt(checkout, folder, lambda: Server(agent))
+            run_theirs = agents_longvt.longvt(checkout, folder, server)
+        elif agent == "framethinker":
+            run_theirs = agents_framethinker.framethinker(checkout, folder, agents_framethinker.Script())
+        elif agent == "video-o3":
+            run_theirs = agents_video_o3.video_o3(checkout, folder, lambda messages: reply(agent, messages))
         elif agent == "sage":
             run_theirs = agents_sage.sage(checkout, folder, staged)
+            server = functools.partial(Server, staged, processed=run_theirs.processed)
         else:
             name = agent.replace("-", "_")
             module = agents_one_turn if hasattr(agents_one_turn, name) else agents_theirs
             run_theirs = getattr(module, name)(checkout, folder, lambda messages: reply(agent, messages))
-        videos = agents_sage.intra(data, f"{data}-intra") if agent == "sage" else data
-        samples = requests = 0
+        prepared = {"framethinker": agents_framethinker.lengthened, "sage": lambda data: agents_sage.intra(data, f"{data}-intra")}
+        samples, requests, root = 0, 0, prepared.get(agent, lambda data: data)(data)
         found, levels = [], []
         for split in SPLITS[agent]:
-            server = Server(agent, arguments.server, getattr(run_theirs, "processed", None))
+            scripted = server(arguments.server)
             out = os.path.join(folder, agent)
             run = os.path.join(out, split)
             subprocess.run(["rm", "-rf", run])
-            ours("run", split, "--protocol", agent, "--data", videos, "--base-url", server.url, "--out", out,
+            ours("run", split, "--protocol", agent, "--data", root, "--base-url", scripted.url, "--out", out,
                  "--concurrency", "1", "--limit", arguments.limit)
             with open(os.path.join(run, "journal.jsonl"), encoding="utf-8") as file:
                 records = [json.loads(line) for line in file]
-            conversations = by_sample(server.requests, records)
+            conversations = by_sample(scripted.requests, records)
             for record, conversation in zip(records, conversations):
                 where = f"{agent} {split} {record['sample']['uid']}"
                 if record.get("error"):
                     found.append(f"{where}: {record['error']}")
                     continue
-                theirs, value = run_theirs(split, record["sample"], agents_theirs.video(videos, record["sample"]))
+                if agent == "video-o3":
+                    agents_video_o3.placed(conversation, record)
+                theirs, value = run_theirs(split, record["sample"], agents_theirs.video(root, record["sample"]))
                 compare(theirs, conversation, where, found, levels, agent)
                 # SAGE is scored by a judge: the answer itself is compared.
                 mine = record["transcript"]["final_text"] if agent == "sage" else record["own"]["score"]["value"]
                 if value != mine:
                     found.append(f"{where}: score {value!r} / {mine!r}")
+                # Whether an agent that tries again has taken the last try.
+                accepted = (record["transcript"].get("tries") or {}).get("accepted")
+                if accepted != getattr(run_theirs, "accepted", None):
+                    found.append(f"{where}: a try that counts {getattr(run_theirs, 'accepted', None)} / {accepted}")
                 samples += 1
                 requests += len(conversation)
         mean, most = (max((level[place] for level in levels), default=0) for place in (0, 1))
         print(f"{agent}: {samples} samples, {requests} requests, {len(levels)} pictures (largest mean difference "
               f"{mean:.2f} levels, largest of all {most}), {len(found)} differences")
+        if seen := getattr(run_theirs, "seen", None):
+            print(f"  {', '.join(f'{name} {count}' for name, count in seen.items())}")
         for line in found[:20]:
             print(f"  {line}")
         failed |= bool(found)

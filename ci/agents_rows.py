@@ -1,6 +1,6 @@
 """Compares the questions that EVA's authors ship with what paravt-bench asks under protocol `eva` for all published rows.
 
-Started by `ci/agents CHECKOUTS --rows ROOT`; ROOT is laid out as that of ci/genuine. Rows are paired by their video and
+Started by `ci/agents CHECKOUTS --rows ROOT [--splits A,B]`; ROOT is laid out as that of ci/genuine. Rows are paired by their video and
 the letters of the question. What is compared: the text of the question, as it is sent, and the gold answer.
 """
 import collections
@@ -16,6 +16,8 @@ FILES = {
     "longvideobench": "LongVideoBench_nosub_raw_full",
     "mlvu": "MLVU_MCQ_raw_full",
     "lvbench": "LVBench_raw_full_root",
+    "lsdbench": "LSDBench_raw_full",
+    "video_holmes": "videoholmes_raw_full",
 }
 
 
@@ -29,7 +31,7 @@ def letters(text: str) -> str:
 
 def options(text: str) -> list:
     """Options without their letters, in order."""
-    found = re.split(r"(?:\n|\\n)\(?[A-H](?:\)|\.) ", text)
+    found = re.split(r"(?:\n|\\n)\(?[A-H][).:] ", text)
     # What stands below the last option is not part of it.
     return [letters(re.split(r"\n|\\n", option)[0]) for option in found[1:]]
 
@@ -73,7 +75,7 @@ def kind(a: tuple, b: tuple) -> str:
 
 
 def stem(row: tuple) -> tuple:
-    return row[0], letters(re.split(r"(?:\n|\\n)(?:Options:\n)?\(?A(?:\)|\.) ", row[1])[0])
+    return row[0], letters(re.split(r"(?:\n|\\n)(?:Options:\n)?\(?A[).:] ", row[1])[0])
 
 
 def pairs(left: list, right: list) -> tuple:
@@ -91,11 +93,12 @@ def pairs(left: list, right: list) -> tuple:
     return found, left, right
 
 
-def compare(checkout: str, root: str, folder: str, run) -> bool:
+def compare(checkout: str, root: str, folder: str, splits: list, run) -> bool:
     url = chat_server.serve(lambda _: ({"role": "assistant", "content": "<answer>A</answer>"}, "stop"))
     run("protocol", "import", "eva", "--from", checkout)
     equal = True
-    for split, file in FILES.items():
+    for split in splits or FILES:
+        file = FILES[split]
         out = os.path.join(folder, "rows")
         run("run", split, "--protocol", "eva", "--hf-home", root, "--model", "scripted", "--base-url",
             url, "--concurrency", "8", "--out", out)

@@ -2,7 +2,7 @@
 # the cache, and sets what build scripts look at.
 #
 # candle links libcuda, which comes with the driver and not with those packages. Where it is missing, a library with
-# its name and its functions, all empty, is linked in its place: enough to build; a GPU's driver brings the real one.
+# its name and its functions is linked in its place: enough to build and to start; a GPU's driver brings the real one.
 cuda_version=13.0
 if ! command -v nvcc >/dev/null; then
   toolkit="$cache/cuda-$cuda_version"
@@ -25,14 +25,19 @@ if ! command -v nvcc >/dev/null; then
 fi
 export CUDA_COMPUTE_CAP="${CUDA_COMPUTE_CAP:-90}"
 
-if ! ldconfig -p | grep -q 'libcuda\.so\.1'; then
-  stubs="$cache/cuda-stub"
+# Every function answers CUDA_ERROR_STUB_LIBRARY.
+stubs="$cache/cuda-stub"
+export cuda_stub="$stubs/libcuda.so"
+if [ ! -e "$stubs/whole" ]; then
   mkdir -p "$stubs"
   manifest="$(cargo metadata --locked --format-version 1 --filter-platform x86_64-unknown-linux-gnu \
     --features paravt-bench/cuda | python3 -c 'import json, sys
 print(*(p["manifest_path"] for p in json.load(sys.stdin)["packages"] if p["name"] == "cudarc"))')"
   grep -oE '\bfn cu[A-Z][A-Za-z0-9_]*\(' "$(dirname "$manifest")/src/driver/sys/mod.rs" | sort -u |
-    sed -E 's/fn (.*)\(/void \1(void) {}/' > "$stubs/cuda.c"
-  cc -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$stubs/libcuda.so" "$stubs/cuda.c"
+    sed -E 's/fn (.*)\(/int \1(void) { return 34; }/' > "$stubs/cuda.c"
+  cc -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$cuda_stub" "$stubs/cuda.c"
+  touch "$stubs/whole"
+fi
+if ! ldconfig -p | grep -q 'libcuda\.so\.1'; then
   export LIBRARY_PATH="$stubs:${LIBRARY_PATH:-}"
 fi

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::decide::{Effect, Family, Lost, Margin, Support, Verdict};
 use crate::prices::Price;
-use crate::rows::Digest;
+use crate::rows::{Digest, Shares};
 use crate::runs::RunDigest;
 use crate::settings::Settings;
 use crate::statistics::mean_of_merged_means;
@@ -69,6 +69,9 @@ pub struct Cell {
     pub wall_seconds: Option<f64>,
     /// GPUs that the model ran on, where the run says.
     pub gpus: Option<u32>,
+    /// What the run used of its GPU, where an engine in this process says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Shares>,
     /// What the run cost, where prices are given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
@@ -217,6 +220,7 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         torn_bytes: run.torn_bytes,
         wall_seconds: manifest.ended_at.map(|ended| ended - manifest.started_at),
         gpus: manifest.host.gpus,
+        shares: Shares::of(&manifest.backend.details, &run.digest),
         price: None,
         offers_tool: manifest.offers_tool,
         position: run.position,

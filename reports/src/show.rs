@@ -181,8 +181,7 @@ pub fn markdown(report: &Report) -> String {
     }
     let more = [
         (!report.probes.is_empty()).then(|| probes::table(&report.probes).view(&probes::MARKDOWN)),
-        (!report.protocols.is_empty())
-            .then(|| protocols::table(&report.protocols).view(&protocols::SHOWN)),
+        (!report.protocols.is_empty()).then(|| protocols::table(&report.protocols).view(&protocols::SHOWN)),
         (!report.repeats.is_empty()).then(|| repeats::table(&report.repeats).view(&repeats::MARKDOWN)),
     ];
     for view in more.iter().flatten() {

@@ -305,19 +305,28 @@ fn cost(report: &Report) -> Table {
 fn latency(report: &Report) -> Table {
     let calls = |cell: &Cell| Some(cell.digest.first_token).filter(|times| times.n > 0);
     let tokens = |cell: &Cell| Some(cell.digest.token).filter(|times| times.n > 0);
-    of_cells("latency", "Time to first token and per token", report)
+    let table = of_cells("latency", "Time to first token and per token", report)
         .count("model_calls", "model calls", |cell| cell.digest.first_token.n)
         .real("first_token_mean_seconds", "first token, mean (s)", move |cell| Some(calls(cell)?.mean))
         .real("first_token_median_seconds", "median (s)", move |cell| Some(calls(cell)?.p50))
         .real("first_token_p90_seconds", "p90 (s)", move |cell| Some(calls(cell)?.p90))
         .real("first_token_p99_seconds", "p99 (s)", move |cell| Some(calls(cell)?.p99))
+        .real("prompt_tokens_per_second", "prompt tokens per second, median", |cell| {
+            Some(cell.digest.prompt_rate).filter(|rates| rates.n > 0).map(|rates| rates.p50)
+        })
         .real("token_mean_ms", "per token, mean (ms)", move |cell| Some(1e3 * tokens(cell)?.mean))
         .real("token_median_ms", "median (ms)", move |cell| Some(1e3 * tokens(cell)?.p50))
         .real("token_p90_ms", "p90 (ms)", move |cell| Some(1e3 * tokens(cell)?.p90))
         .real("token_p99_ms", "p99 (ms)", move |cell| Some(1e3 * tokens(cell)?.p99))
         .real("tokens_per_second", "generated tokens per second", |cell| {
             Some(cell.summary.completion_tokens as f64 / cell.wall_seconds.filter(|seconds| *seconds > 0.0)?)
-        })
+        });
+    if report.cells.iter().all(|cell| cell.shares.is_none()) {
+        return table.table();
+    }
+    table
+        .real("bandwidth_share", "of the GPU's bandwidth per token", |cell| cell.shares?.bandwidth)
+        .real("matrix_share", "of its matrix rate until the first token", |cell| cell.shares?.matrix_rate)
         .table()
 }
 

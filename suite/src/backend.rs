@@ -54,8 +54,8 @@ pub struct BackendInfo {
 }
 
 /// Details under which a run may be continued with other values: where the model is reached, how often
-/// and how long it is asked, and how much memory it has there.
-const CHANGEABLE_DETAILS: [&str; 10] = [
+/// and how long it is asked, how much memory it has there and how fast that is.
+const CHANGEABLE_DETAILS: [&str; 12] = [
     ENDPOINTS,
     "max_tries",
     "timeout_seconds",
@@ -63,6 +63,8 @@ const CHANGEABLE_DETAILS: [&str; 10] = [
     "max_requests",
     "cache_tokens",
     "weights_bytes",
+    "gpu_bandwidth",
+    "gpu_matrix_rate",
     "batch",
     "recorded_by",
     "servers",
@@ -107,12 +109,14 @@ pub struct Request {
     pub generation: Generation,
     /// Tools that the reply may call, as the chat API defines them; `None` sends none.
     pub tools: Option<Arc<Vec<serde_json::Value>>>,
+    /// Chat template in the place of the model's own (Jinja2).
+    pub chat_template: Option<Arc<str>>,
 }
 
 impl Request {
-    /// A request without tools.
+    /// A request without tools, under the model's own chat template.
     pub fn new(id: CallId, messages: Vec<Message>, generation: Generation) -> Self {
-        Self { id, messages, generation, tools: None }
+        Self { id, messages, generation, tools: None, chat_template: None }
     }
 
     /// Its videos, in order.

@@ -41,7 +41,7 @@ impl Fingerprint {
             .flatten()
             .flat_map(|part| match part {
                 Part::Image(image) => std::slice::from_ref(image),
-                Part::Frames(frames) => &frames.0,
+                Part::Frames(frames) => &frames.images,
                 Part::Text(_) | Part::Video(_) => &[],
             })
             .map(|image| &**image)

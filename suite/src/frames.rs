@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::media::{
     Frame, FrameCache, MediaError, Sampled, TIME_LIMIT, VideoFacts, VideoRequest, encode_jpeg, encode_png,
+    resample,
 };
 use crate::message::{FrameOrigin, Image};
-use crate::protocol::{Encoding, Filter};
+use crate::protocol::{Encoding, Filter, Stored};
 
 /// JPEG quality of the reference driver (`pil_to_b64`).
 pub const JPEG_QUALITY: u8 = 85;
@@ -44,9 +45,11 @@ pub trait FrameSource: Send + Sync {
 pub struct Pick {
     /// Indices in the video, ascending.
     pub indices: Vec<usize>,
+    /// Files in which the frames are kept before that.
+    pub stored: Option<Stored>,
     /// Width and height of the frames.
     pub size: (u32, u32),
-    /// Filter where that is not the size in the video.
+    /// Filter where that is not the size in the video, or in which they are kept.
     pub filter: Filter,
     /// Form in which they are sent.
     pub encoding: Encoding,
@@ -128,12 +131,17 @@ impl FrameSource for CachedFrames {
 
 fn encode_picked(frame: Frame, pick: &Pick) -> Result<Arc<Image>, MediaError> {
     let origin = FrameOrigin { index: frame.index, time: frame.time() };
-    let (from, (width, height)) = ((frame.width, frame.height), pick.size);
+    let (mut from, (width, height)) = ((frame.width, frame.height), pick.size);
     let failed = |message| MediaError::Convert { index: origin.index, message };
-    let rgb = match from == pick.size {
-        true => frame.rgb,
-        false => pick.filter.resize(&frame.rgb, from, pick.size).map_err(failed)?,
-    };
+    let mut rgb = frame.rgb;
+    if let Some(Stored { quality, size }) = pick.stored {
+        rgb = resample::round_trip(&rgb, from, quality).map_err(failed)?;
+        rgb = Filter::PillowBicubic.resize(&rgb, from, size).map_err(failed)?;
+        from = size;
+    }
+    if from != pick.size {
+        rgb = pick.filter.resize(&rgb, from, pick.size).map_err(failed)?;
+    }
     let frame = Frame { width, height, rgb, ..frame };
     let (mime, bytes) = match pick.encoding {
         Encoding::Jpeg(quality) => ("image/jpeg", encode_jpeg(&frame, quality)?),

@@ -82,11 +82,22 @@ pub enum Part {
 
 /// Frames of one video, of one size, each with its position; at least two.
 #[derive(Debug, Clone)]
-pub struct Frames(pub Vec<Arc<Image>>);
+pub struct Frames {
+    /// The frames, in their order.
+    pub images: Vec<Arc<Image>>,
+    /// Frames per second at which they follow on each other to the model, from 0 on, wherever they are in the video;
+    /// without it they have their own positions.
+    pub even: Option<f64>,
+}
 
 impl Frames {
+    /// Frames with their own positions.
+    pub fn placed(images: Vec<Arc<Image>>) -> Self {
+        Self { images, even: None }
+    }
+
     fn origins(&self) -> impl Iterator<Item = FrameOrigin> {
-        self.0.iter().filter_map(|image| image.origin)
+        self.images.iter().filter_map(|image| image.origin)
     }
 
     fn last(&self) -> Option<FrameOrigin> {
@@ -95,19 +106,26 @@ impl Frames {
 
     /// Indices of the frames in the video, in their order.
     pub fn indices(&self) -> Vec<usize> {
-        self.origins().map(|origin| origin.index).collect()
+        match self.even {
+            Some(_) => (0..self.images.len()).collect(),
+            None => self.origins().map(|origin| origin.index).collect(),
+        }
     }
 
     /// Frames of the video up to the last of these; an overview ends with the last frame of all.
     pub fn source_frames(&self) -> usize {
-        self.last().map_or(0, |last| last.index + 1)
+        match self.even {
+            Some(_) => self.images.len(),
+            None => self.last().map_or(0, |last| last.index + 1),
+        }
     }
 
     /// Frames per second of the video: a model that takes `index / rate` for the time of a frame has that of the last
     /// one exactly, and of all where frames are equally long.
     pub fn rate(&self) -> f64 {
-        match self.last() {
-            Some(last) if last.time > 0.0 && last.index > 0 => last.index as f64 / last.time,
+        match (self.even, self.last()) {
+            (Some(rate), _) => rate,
+            (None, Some(last)) if last.time > 0.0 && last.index > 0 => last.index as f64 / last.time,
             _ => 1.0,
         }
     }

@@ -57,6 +57,7 @@ impl RunPlan {
         let request = RequestSettings {
             stop: own.sampling.stop.clone(),
             top_p: own.sampling.top_p,
+            top_k: own.sampling.top_k,
             repetition_penalty: own.sampling.repetition_penalty,
             chat_template_kwargs: self.request.chat_template_kwargs.clone(),
             header_env: self.request.header_env.clone(),

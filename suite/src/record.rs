@@ -93,9 +93,22 @@ pub struct Transcript {
     /// Whether decoding the video was given up after its time limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decode_timeout: bool,
+    /// Tries of an agent that begins afresh where its answer does not count; absent of other protocols.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tries: Option<TriesRecord>,
     /// How an episode with the code tool ended; absent of other protocols, and of failed samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub episode: Option<EpisodeRecord>,
+}
+
+/// Tries of an agent. Turns are numbered through all of them, in calls of the model and of tools.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TriesRecord {
+    /// The messages of each try before that of `messages`, its last reply included: none of them counts.
+    pub before: Vec<Vec<RecordedMessage>>,
+    /// Whether the last try counts; the sample has no answer by the agent's own rules otherwise.
+    pub accepted: bool,
 }
 
 /// An episode with the code tool.
@@ -270,6 +283,11 @@ pub enum ToolOutcome {
     Frames {
         /// Positions in the video.
         frames: Vec<FrameOrigin>,
+    },
+    /// The call asked for something else than frames.
+    Text {
+        /// What the model was answered with.
+        text: String,
     },
     /// A sub-agent looked at the frames and wrote a summary.
     Summary {
@@ -495,10 +513,10 @@ impl From<&Part> for RecordedPart {
                 bytes: image.bytes.len(),
             },
             Part::Frames(frames) => Self::Frames {
-                frames: frames.0.iter().filter_map(|image| image.origin).collect(),
-                width: frames.0.first().map_or(0, |image| image.width),
-                height: frames.0.first().map_or(0, |image| image.height),
-                bytes: frames.0.iter().map(|image| image.bytes.len()).sum(),
+                frames: frames.images.iter().filter_map(|image| image.origin).collect(),
+                width: frames.images.first().map_or(0, |image| image.width),
+                height: frames.images.first().map_or(0, |image| image.height),
+                bytes: frames.images.iter().map(|image| image.bytes.len()).sum(),
             },
             Part::Video(video) => Self::Video {
                 file: video

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::media::VideoFacts;
 use crate::message::StructuredCall;
-use crate::protocol::{CallError, FramePolicy, Overview, Template, Tool};
+use crate::protocol::{CallError, Clips, FramePolicy, Overview, Template, Tool};
 use crate::record::Score;
 use crate::sample::{Gold, Sample};
 use crate::span::TimeSpan;
@@ -27,7 +27,7 @@ pub struct Reference {
     pub looks: Option<&'static dyn Looks>,
 }
 
-/// Which frames an agent with a loop of its own looks at.
+/// Which frames an agent with a loop of its own looks at, and which of its answers count.
 pub trait Looks: Send + Sync {
     /// Whether the first turn shows frames.
     fn has_overview(&self) -> bool {
@@ -36,6 +36,17 @@ pub trait Looks: Send + Sync {
 
     /// Frames of the first turn.
     fn overview(&self, overview: &Overview, video: &VideoFacts) -> Look;
+
+    /// The text that answers a call which shows no frames.
+    fn text(&self, _call: &Call, _view: &View<'_>) -> Option<String> {
+        None
+    }
+
+    /// Whether the answer of a try counts; the next one begins otherwise ([`Tries`](crate::protocol::Tries)). `turns` are
+    /// the messages after the question, the last reply included, `None` for one of frames.
+    fn accepts(&self, _turns: &[Option<&str>], _policy: &FramePolicy) -> bool {
+        true
+    }
 
     /// Frames of one call.
     ///
@@ -64,6 +75,8 @@ pub struct View<'a> {
     pub max_frames: usize,
     /// Frames and their size.
     pub policy: &'a FramePolicy,
+    /// Rules of a video for each call, where there are such.
+    pub clips: Option<&'a Clips>,
     /// Words of the tool for what it refuses ([`Harness::errors`](crate::protocol::Harness::errors)).
     pub errors: &'a BTreeMap<String, Template>,
 }
@@ -77,13 +90,17 @@ pub struct Look {
     pub times: Vec<f64>,
     /// Factor of the sides, for [`SizeRule::Multiple`](crate::protocol::SizeRule::Multiple).
     pub scale: f64,
+    /// Most pixels of half the frames, for [`Clips`].
+    pub total: Option<u32>,
+    /// Values of slots of the text around them, for [`Clips`].
+    pub slots: Vec<(&'static str, String)>,
 }
 
 impl Look {
     /// Frames with their index by the frame rate for a time.
     pub fn at(indices: Vec<usize>, rate: f64) -> Self {
         let times = indices.iter().map(|&index| index as f64 / rate).collect();
-        Self { indices, times, scale: 1.0 }
+        Self { indices, times, scale: 1.0, total: None, slots: Vec::new() }
     }
 }
 

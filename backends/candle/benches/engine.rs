@@ -46,6 +46,7 @@ fn request(frames: &[Part], number: usize, max_tokens: u32) -> Request {
         messages: vec![Message::parts(Role::User, parts)],
         generation: Generation::greedy(max_tokens),
         tools: None,
+        chat_template: None,
     }
 }
 

@@ -43,6 +43,12 @@ pub fn start(mut options: Options, device: Device) -> Result<Engine, Error> {
         options.reuse = false;
         options.batch = options.batch.min(batch);
     }
+    if let Device::Cuda(ordinal) = device
+        && let Ok(cuda) = paravt_devices::cuda()
+        && let Some(gpu) = cuda.gpus.get(ordinal)
+    {
+        options.rates = [gpu.bandwidth, gpu.matrix_rate];
+    }
     let invariant = options.deterministic;
     start_on(options, &open(device)?, None, invariant)
 }
@@ -105,7 +111,11 @@ pub fn open(device: Device) -> Result<candle_core::Device, Error> {
         }
         // One stream for all host threads, which orders what they submit.
         Device::Cuda(ordinal) => {
-            let device = candle_core::Device::new_cuda_with_stream(ordinal).map_err(tensor::fail)?;
+            let opened = candle_core::Device::new_cuda_with_stream(ordinal);
+            let device = opened.map_err(|error| match paravt_devices::cuda() {
+                Err(reason) => Error::Compute(format!("--device cuda: {reason}")),
+                Ok(_) => tensor::fail(error),
+            })?;
             #[cfg(feature = "cuda")]
             cuda::prepare(&device)?;
             Ok(device)
@@ -114,7 +124,7 @@ pub fn open(device: Device) -> Result<candle_core::Device, Error> {
 }
 
 /// Unallocated bytes of a GPU; `None` of the CPU, and in builds without the feature `cuda`.
-fn free_memory(device: &candle_core::Device) -> Option<u64> {
+pub fn free_memory(device: &candle_core::Device) -> Option<u64> {
     #[cfg(feature = "cuda")]
     if let candle_core::Device::Cuda(device) = device {
         return device.cuda_stream().context().mem_get_info().ok().map(|(free, _)| free as u64);

@@ -321,6 +321,7 @@ fn several_engines_answer_as_one() {
         messages: said(&format!("tell {}", "more ".repeat(number))),
         generation: greedy(12),
         tools: None,
+        chat_template: None,
     };
     let requests: Vec<Request> = (0..20).map(|number| request(number, &format!("turn{number}"))).collect();
     let engine = || {

@@ -1,7 +1,7 @@
 //! Accelerators and memory of this machine. NVML (the NVIDIA driver's management library) and NCCL are
 //! loaded when asked for; this crate links neither, and opens no CUDA context on any GPU.
 //!
-//! A binary with the feature `cuda` is another matter: candle links libcuda, libcudart, libcublas and libcurand,
+//! A binary with the feature `cuda` is another matter: candle links libcuda, libnvrtc, libcublas and libcurand,
 //! and starts only where those libraries are.
 //!
 //! ```
@@ -18,6 +18,7 @@ mod health;
 use std::ffi::c_int;
 use std::num::NonZero;
 
+use nvml_wrapper::enum_wrappers::device::Clock;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use serde::Serialize;
@@ -51,6 +52,40 @@ pub struct Gpu {
     /// Whether the GPU is partitioned into MIG instances; a CUDA program then sees one instance, which has less
     /// memory than stands here.
     pub mig: bool,
+    /// Bytes per second between it and its memory, by the data sheet's arithmetic: largest clock, two transfers in each
+    /// cycle, width of the bus.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<u64>,
+    /// bfloat16 operations per second of its matrix units at the largest clock, a sum and a product counted apart; `None` of
+    /// GPUs whose rate for each multiprocessor is not known here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matrix_rate: Option<u64>,
+}
+
+/// Dense bfloat16 operations of a multiprocessor in a cycle, by compute capability. NVIDIA's white papers on A100 (GA100), H100
+/// (GH100): 312 and 989 T/s on 108 and 132 of them at 1,410 and 1,830 MHz.
+fn operations_per_cycle(capability: (i32, i32)) -> Option<u64> {
+    match capability {
+        (8, 0) => Some(2048),
+        (9, 0) => Some(4096),
+        _ => None,
+    }
+}
+
+/// CUDA cores of a multiprocessor with these capabilities are 64 and 128.
+fn cores_per_multiprocessor(capability: (i32, i32)) -> u64 {
+    if capability == (8, 0) { 64 } else { 128 }
+}
+
+/// See [`Gpu::bandwidth`].
+fn bandwidth(memory_mhz: u32, bus_bits: u32) -> u64 {
+    2 * u64::from(memory_mhz) * 1_000_000 * u64::from(bus_bits) / 8
+}
+
+/// See [`Gpu::matrix_rate`].
+fn matrix_rate(capability: (i32, i32), cores: u32, mhz: u32) -> Option<u64> {
+    let multiprocessors = u64::from(cores) / cores_per_multiprocessor(capability);
+    Some(operations_per_cycle(capability)? * multiprocessors * u64::from(mhz) * 1_000_000)
 }
 
 impl Gpu {
@@ -100,14 +135,21 @@ pub fn cuda() -> Result<Cuda, String> {
         .enumerate()
         .map(|(ordinal, device)| {
             let (memory, capability) = (device.memory_info()?, device.cuda_compute_capability()?);
+            // Virtual GPUs do not say all of it.
+            let clock = |kind| device.max_clock_info(kind).ok();
+            let memory_rate = clock(Clock::Memory).zip(device.memory_bus_width().ok());
+            let processors = device.num_cores().ok().zip(clock(Clock::SM));
+            let level = (capability.major, capability.minor);
             Ok(Gpu {
                 ordinal,
                 name: device.name()?,
-                capability: (capability.major, capability.minor),
+                capability: level,
                 memory: memory.total,
                 free: memory.free,
                 // GPUs without the ability answer with an error.
                 mig: device.mig_mode().is_ok_and(|mode| mode.current == 1),
+                bandwidth: memory_rate.map(|(mhz, bits)| bandwidth(mhz, bits)),
+                matrix_rate: processors.and_then(|(cores, mhz)| matrix_rate(level, cores, mhz)),
             })
         })
         .collect::<Result<_, _>>()
@@ -164,6 +206,44 @@ fn visible(list: Option<&str>, uuids: &[String]) -> Vec<usize> {
     found
 }
 
+/// A library that a program with candle's CUDA kernels is linked with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Library {
+    /// Its name, without a version.
+    pub name: &'static str,
+    /// The package of PyPI that brings it.
+    pub package: &'static str,
+    /// The file's name with its version, e.g. `libcublas.so.13`; `None` where none can be loaded.
+    pub found: Option<String>,
+}
+
+/// Major versions of CUDA that programs are built with, newest first.
+const CUDA_MAJORS: [u32; 2] = [13, 12];
+
+/// The libraries without which a program with CUDA does not start, beside the driver's libcuda.
+pub fn cuda_libraries() -> Vec<Library> {
+    let libraries = [
+        // For libcurand.
+        ("libcudart", "nvidia-cuda-runtime"),
+        ("libcublas", "nvidia-cublas"),
+        ("libcublasLt", "nvidia-cublas"),
+        ("libnvrtc", "nvidia-cuda-nvrtc"),
+        // Its number is not CUDA's.
+        ("libcurand", "nvidia-curand"),
+    ];
+    let found = |name: &str| {
+        let majors: &[u32] = if name == "libcurand" { &[10] } else { &CUDA_MAJORS };
+        majors.iter().map(|major| format!("{name}.so.{major}")).find(|file| loads(file))
+    };
+    libraries.map(|(name, package)| Library { name, package, found: found(name) }).into()
+}
+
+#[expect(unsafe_code, reason = "a library is loaded to see whether it can be")]
+fn loads(file: &str) -> bool {
+    // SAFETY: the start-up code of CUDA's libraries has no precondition, and a program with CUDA has run it already.
+    unsafe { libloading::Library::new(file) }.is_ok()
+}
+
 /// Version of the NCCL library, e.g. (2, 30, 3); `None` where it cannot be loaded.
 #[expect(unsafe_code, reason = "NCCL has no Rust binding that loads it at run time")]
 pub fn nccl() -> Option<(i32, i32, i32)> {
@@ -200,6 +280,26 @@ mod tests {
             Ok(cuda) => assert!(cuda.version.0 >= 11 && cuda.gpus.iter().all(|gpu| gpu.free <= gpu.memory)),
             Err(reason) => assert!(reason.contains("CUDA")),
         }
+    }
+
+    #[test]
+    fn rates_are_those_of_the_data_sheets() {
+        // A100 80 GB: 2,039 GB/s, 312 T/s; H100 SXM: 3,352 GB/s, 989 T/s.
+        let near = |found: u64, wanted: f64| (found as f64 / wanted - 1.0).abs() < 2e-3;
+        assert!(near(bandwidth(1593, 5120), 2.039e12) && near(bandwidth(2619, 5120), 3.352e12));
+        assert!(near(matrix_rate((8, 0), 6912, 1410).unwrap(), 3.12e14));
+        assert!(near(matrix_rate((9, 0), 16_896, 1830).unwrap(), 9.894e14));
+        assert_eq!(matrix_rate((8, 9), 18_176, 2520), None);
+    }
+
+    #[test]
+    fn a_library_is_found_only_where_the_loader_finds_it() {
+        assert!(loads("libc.so.6") && !loads("libcudart.so.0"));
+        let libraries = cuda_libraries();
+        assert_eq!(libraries.len(), 5);
+        let starts =
+            |library: &Library| library.found.as_ref().is_none_or(|file| file.starts_with(library.name));
+        assert!(libraries.iter().all(starts), "{libraries:?}");
     }
 
     #[test]

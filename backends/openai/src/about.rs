@@ -84,6 +84,11 @@ impl About {
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
+    /// The program of a server that has no chat template of a request; one that does not say what it is may have it.
+    pub(crate) fn ignores_templates(&self) -> Option<&str> {
+        self.program.as_deref().filter(|_| self.version.is_none())
+    }
+
     /// Why this server cannot do what a plan asks of it.
     pub(crate) fn refuses(&self, plan: &RunPlan, sends_frames: bool) -> Option<String> {
         if let Some(context) = self.context.filter(|context| u64::from(plan.max_tokens) >= *context) {

@@ -61,6 +61,9 @@ pub(crate) fn build(model: &str, request: &Request, fixed: &Fixed, streams: bool
     if let Some(frames) = frames(request) {
         write_frames_settings(&mut out, frames);
     }
+    if let Some(template) = &request.chat_template {
+        field(&mut out, "chat_template", template);
+    }
     if !fixed.chat_template_kwargs.is_empty() {
         field(&mut out, "chat_template_kwargs", &fixed.chat_template_kwargs);
     }
@@ -78,7 +81,7 @@ pub(crate) fn build(model: &str, request: &Request, fixed: &Fixed, streams: bool
     out
 }
 
-/// The frames that go out as a video; a conversation has those of its overview alone.
+/// The frames that go out as a video; only such without positions of their own stand in a conversation more than once.
 pub(crate) fn frames(request: &Request) -> Option<&Frames> {
     request.messages.iter().find_map(|message| match &message.content {
         Content::Parts(parts) => parts.iter().find_map(|part| match part {
@@ -93,10 +96,14 @@ pub(crate) fn frames(request: &Request) -> Option<&Frames> {
 /// there: beside any other field its default of 32 would cut the list off.
 fn write_frames_settings(out: &mut Vec<u8>, frames: &Frames) {
     let (total, rate) = (frames.source_frames(), frames.rate());
-    let video = json!({
-        "num_frames": frames.0.len(), "fps": rate, "frames_indices": frames.indices(), "total_num_frames": total,
-        "duration": total as f64 / rate, "do_sample_frames": false,
-    });
+    let video = match frames.even {
+        // The settings are those of the request, not of one video: without a number of frames they fit each of several.
+        Some(rate) => json!({"num_frames": -1, "fps": rate, "do_sample_frames": false}),
+        None => json!({
+            "num_frames": frames.images.len(), "fps": rate, "frames_indices": frames.indices(),
+            "total_num_frames": total, "duration": total as f64 / rate, "do_sample_frames": false,
+        }),
+    };
     field(out, "media_io_kwargs", &json!({ "video": video }));
 }
 
@@ -111,7 +118,7 @@ fn part_size(part: &Part) -> usize {
     64 + match part {
         Part::Text(text) => text.len(),
         Part::Image(image) => image.data_url().len(),
-        Part::Frames(frames) => frames.0.iter().map(|image| image.data_url().len()).sum(),
+        Part::Frames(frames) => frames.images.iter().map(|image| image.data_url().len()).sum(),
         Part::Video(video) => video.path.as_os_str().len(),
     }
 }
@@ -160,7 +167,7 @@ fn write_part(out: &mut Vec<u8>, part: &Part) {
             out.extend_from_slice(
                 b"{\"type\":\"video_url\",\"video_url\":{\"url\":\"data:video/jpeg;base64,",
             );
-            for (index, image) in frames.0.iter().enumerate() {
+            for (index, image) in frames.images.iter().enumerate() {
                 comma(out, index);
                 let url = image.data_url();
                 raw(out, url.split_once(',').map_or(url, |(_, base64)| base64));
@@ -252,6 +259,7 @@ mod tests {
                 ..Generation::greedy(8)
             },
             tools: None,
+            chat_template: None,
         };
         let fixed = Fixed { send_video_frames: true, ..Fixed::default() };
         let body: Value = serde_json::from_slice(&build("m", &request, &fixed, false)).unwrap();
@@ -280,7 +288,7 @@ mod tests {
             let origin = Some(FrameOrigin { index, time: index as f64 / 25.0 });
             Arc::new(Image::new("image/jpeg", vec![byte; 3], 64, 32, origin))
         };
-        let frames = Part::Frames(Frames(vec![image(0, 1), image(50, 2), image(99, 3)]));
+        let frames = Part::Frames(Frames::placed(vec![image(0, 1), image(50, 2), image(99, 3)]));
         let messages = vec![Message::parts(Role::User, vec![frames, Part::Text("q".into())])];
         let id = CallId::new("s", "turn0");
         let request = Request::new(id, messages, Generation::greedy(8));
@@ -300,6 +308,24 @@ mod tests {
                 }},
             })
         );
+    }
+
+    #[test]
+    fn several_videos_without_positions_share_the_settings_of_a_request() {
+        let image = |byte| Arc::new(Image::new("image/png", vec![byte; 3], 64, 32, None));
+        let video = |bytes: &[u8]| {
+            Part::Frames(Frames { images: bytes.iter().map(|&byte| image(byte)).collect(), even: Some(2.0) })
+        };
+        let messages = vec![
+            Message::parts(Role::User, vec![video(&[1, 2, 3, 3])]),
+            Message::parts(Role::User, vec![video(&[4, 5])]),
+        ];
+        let mut request = Request::new(CallId::new("s", "turn1"), messages, Generation::greedy(8));
+        request.chat_template = Some("{{ messages }}".into());
+        let body: Value = serde_json::from_slice(&build("m", &request, &Fixed::default(), false)).unwrap();
+        let settings = json!({"video": {"num_frames": -1, "fps": 2.0, "do_sample_frames": false}});
+        assert_eq!((&body["media_io_kwargs"], &body["chat_template"]), (&settings, &json!("{{ messages }}")));
+        assert_eq!(body["messages"][1]["content"][0]["video_url"]["url"], "data:video/jpeg;base64,BAQE,BQUF");
     }
 
     #[test]

@@ -390,6 +390,14 @@ impl OpenAi {
     }
 
     async fn answer(&self, request: &Request) -> Result<Completion, BackendError> {
+        let other = self.about.iter().find_map(About::ignores_templates);
+        if let Some(program) = other.filter(|_| request.chat_template.is_some()) {
+            let message = format!(
+                "{program} takes no chat template with a request, which this protocol needs: serve the model with vLLM and \
+                 --trust-request-chat-template"
+            );
+            return Err(BackendError::new(ErrorClass::BadRequest, message, 1));
+        }
         let mut first_try = None;
         let build = |streams| Bytes::from(body::build(&self.model, request, &self.fixed, streams));
         let mut streams = self.streams.load(Ordering::Relaxed);

@@ -29,8 +29,8 @@ pub(crate) struct Planned {
 /// frames than are planned.
 pub(crate) async fn telling(request: &Request) -> Option<Planned> {
     if let Some(frames) = crate::body::frames(request) {
-        let size = frames.0.first().map(|image| (image.width, image.height));
-        return Some(Planned { frames: frames.0.len(), size, file: None });
+        let size = frames.images.first().map(|image| (image.width, image.height));
+        return Some(Planned { frames: frames.images.len(), size, file: None });
     }
     let video = only(request.videos())?;
     let planned = video.nframes?;

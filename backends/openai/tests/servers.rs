@@ -113,6 +113,7 @@ async fn ask(client: &OpenAi) -> Result<Completion, BackendError> {
         messages: vec![Message::text(Role::User, "A or B?")],
         generation: Generation::greedy(8),
         tools: None,
+        chat_template: None,
     };
     client.complete(&request).await
 }

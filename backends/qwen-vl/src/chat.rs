@@ -44,16 +44,29 @@ impl ChatTemplate {
             (config_path, text)
         };
         let source = source.ok_or_else(|| Error::file(&path, "no chat template in it, nor beside it"))?;
+        let environment = Self::bounded(source).map_err(|message| Error::file(&path, message))?;
+        Ok(Self { environment, special: special_tokens(&config) })
+    }
+
+    /// Another template with the special tokens of this one.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn with(&self, source: &str) -> Result<Self, Error> {
+        let environment = Self::bounded(source.to_owned());
+        let environment = environment
+            .map_err(|message| Error::Prompt(format!("chat template of the request: {message}")))?;
+        Ok(Self { environment, special: self.special.clone() })
+    }
+
+    fn bounded(source: String) -> Result<Environment<'static>, String> {
         if source.len() > limits::SOURCE {
-            let limit = limits::SOURCE >> 10;
-            return Err(Error::file(
-                &path,
-                format!("a chat template of more than {limit} KiB is not supported"),
+            return Err(format!(
+                "a chat template of more than {} KiB is not supported",
+                limits::SOURCE >> 10
             ));
         }
-        let environment =
-            limits::apart(|| Self::parse(source)).map_err(|message| Error::file(&path, message))?;
-        Ok(Self { environment, special: special_tokens(&config) })
+        limits::apart(|| Self::parse(source))
     }
 
     fn parse(source: String) -> Result<Environment<'static>, minijinja::Error> {

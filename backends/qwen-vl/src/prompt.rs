@@ -157,8 +157,19 @@ impl Prompter {
     /// # Errors
     /// A medium that cannot be read, a template that raises, placeholders in somebody's words.
     pub fn prompt(&self, messages: &[Message]) -> Result<Prompt, Error> {
+        self.prompt_by(None, messages)
+    }
+
+    /// As [`Self::prompt`], by another chat template than the model's own.
+    ///
+    /// # Errors
+    /// As [`Self::prompt`], and a template that does not parse.
+    pub fn prompt_by(&self, template: Option<&str>, messages: &[Message]) -> Result<Prompt, Error> {
         let (json, parts) = chat_json(messages);
-        let text = self.template.render(&json, None)?;
+        let text = match template {
+            Some(template) => self.template.with(template)?.render(&json, None)?,
+            None => self.template.render(&json, None)?,
+        };
         self.expand(text, &parts)
     }
 
@@ -196,7 +207,7 @@ impl Prompter {
             Part::Image(image) => self.image(&image.bytes).map_err(Error::Prompt)?,
             Part::Video(video) => self.video(video)?,
             Part::Frames(frames) => {
-                let encoded: Vec<&[u8]> = frames.0.iter().map(|image| image.bytes.as_slice()).collect();
+                let encoded: Vec<&[u8]> = frames.images.iter().map(|image| image.bytes.as_slice()).collect();
                 let pixels = self.processor.video.frames(&encoded).map_err(Error::Prompt)?;
                 self.frames(&pixels, &frames.indices(), frames.rate(), frames.source_frames())
             }

@@ -111,6 +111,7 @@ mod tests {
             messages: vec![],
             generation: Generation::greedy(1),
             tools: None,
+            chat_template: None,
         };
         let requests = ["a", "b", "c", "d", "e"].map(|sample| request(sample, "turn0"));
         let (next, turn) = (request("f", "turn0"), request("a", "turn1"));

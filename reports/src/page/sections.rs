@@ -121,13 +121,16 @@ pub(super) fn claims(report: &Report) -> Value {
 
 /// Planned comparisons: answers, and split by split where there are several.
 pub(super) fn study(report: &Report) -> Option<Value> {
-    let study = report.study.as_ref().filter(|study| !study.answers.is_empty())?;
+    let study =
+        report.study.as_ref().filter(|study| !study.answers.is_empty() || !study.predicted.is_empty())?;
     let title = "Planned comparisons";
     let [answers, splits] = study::by_split(study);
     let answers = html(&answers.view(&[&study::ASKED[..], &study::EXPECTED, &study::FIGURES].concat()));
     let splits = splits.view(&[&study::ASKED[..], &[col("split")], &study::FIGURES].concat());
     let splits = View { title: format!("{title}, split by split"), ..splits };
-    Some(context! { title, answers, splits => (splits.rows > 0).then(|| html(&splits)) })
+    let predicted =
+        (!study.predicted.is_empty()).then(|| html(&study::predictions(study).view(&study::PREDICTED)));
+    Some(context! { title, answers, predicted, splits => (splits.rows > 0).then(|| html(&splits)) })
 }
 
 /// The first expectation of a study, in one sentence.

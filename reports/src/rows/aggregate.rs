@@ -33,6 +33,8 @@ pub struct Digest {
     pub first_token: Spread,
     /// Seconds per further token of a model call.
     pub token: Spread,
+    /// Prompt tokens per second of a model call until its first token.
+    pub prompt_rate: Spread,
     /// Sums by grouping, group and video: length of the video, tool calls, place of the evidence; in order.
     pub bands: Vec<Band>,
     /// Frames that the model saw.
@@ -107,6 +109,7 @@ impl Digest {
             seconds: Spread::of(samples.reals("seconds").flatten().collect()),
             first_token: Spread::of(rows.answers.reals("first_token_seconds").flatten().collect()),
             token: Spread::of(rows.answers.reals("token_seconds").flatten().collect()),
+            prompt_rate: Spread::of(rows.answers.reals("prompt_rate").flatten().collect()),
             bands: bands(&rows.bands),
             frames: Frames::of(samples),
             chance: chance(&samples.filter("counted")),

@@ -4,6 +4,7 @@ mod aggregate;
 mod bands;
 mod of_record;
 mod per_sample;
+mod shares;
 
 use paravt_suite::profile::Switches;
 use paravt_suite::record::{Outcome, Record, ToolOutcome};
@@ -20,6 +21,7 @@ pub use aggregate::{BINS, Digest, Frames, Spread};
 pub use bands::{evidence, order, titles};
 pub use of_record::{Seen, cluster_name, overview, seen, video_length};
 pub(crate) use per_sample::{draws, majority, per_sample};
+pub use shares::Shares;
 
 /// The frames of one run.
 #[derive(Debug, Clone)]
@@ -34,8 +36,8 @@ pub struct Rows {
     pub fours: Frame,
     /// One row per tool call.
     pub calls: Table,
-    /// One row per model call whose first token was seen: `first_token_seconds`, and `token_seconds`, the mean time of
-    /// each further token.
+    /// One row per model call whose first token was seen: `first_token_seconds`, `token_seconds`, the mean time of each
+    /// further token, and `prompt_rate`, the tokens of its prompt per second until the first token.
     pub answers: Frame,
 }
 
@@ -78,10 +80,10 @@ pub fn samples_in_full(switches: &Switches, records: &[Record]) -> Table {
         .text("flags", "flags", |record| record.sample.flags.join(" "))
         .text("rule", "rule", |record| record.score.rule.clone())
         .real("first_token_seconds", "first token (s)", |record| {
-            of_record::mean(of_record::token_times(record).map(|(first, _)| first))
+            of_record::mean(of_record::token_times(record).map(|times| times.first))
         })
         .real("token_seconds", "time per token (s)", |record| {
-            of_record::mean(of_record::token_times(record).filter_map(|(_, token)| token))
+            of_record::mean(of_record::token_times(record).filter_map(|times| times.further))
         })
         .flag("forced", "forced", |record| record.transcript.forced)
         .flag("truncated", "truncated", |record| record.transcript.truncated)
@@ -155,6 +157,7 @@ pub fn calls(records: &[Record]) -> Table {
         .text("outcome", "outcome", |(_, call, _)| {
             let outcome = match call.outcome {
                 ToolOutcome::Frames { .. } => "frames",
+                ToolOutcome::Text { .. } => "text",
                 ToolOutcome::Summary { .. } => "summary",
                 ToolOutcome::CropFailed { .. } => "crop_failed",
                 ToolOutcome::Malformed { .. } => "malformed",
@@ -174,8 +177,9 @@ pub fn calls(records: &[Record]) -> Table {
 fn answers(records: &[Record]) -> Frame {
     let times: Vec<_> = records.iter().flat_map(of_record::token_times).collect();
     Table::of("answers", "Model calls", &times)
-        .real("first_token_seconds", "first token (s)", |(first, _)| *first)
-        .real("token_seconds", "token (s)", |(_, token)| *token)
+        .real("first_token_seconds", "first token (s)", |times| times.first)
+        .real("token_seconds", "token (s)", |times| times.further)
+        .real("prompt_rate", "prompt tokens per second", of_record::TokenTimes::prompt_rate)
         .table()
         .frame
 }

@@ -21,16 +21,34 @@ pub(super) fn tokens(record: &Record, kind: fn(&Usage) -> u64) -> usize {
     record.transcript.calls.iter().filter_map(|call| call.usage.as_ref()).map(kind).sum::<u64>() as usize
 }
 
-/// Of each model call whose first token was seen: the time to it, and the mean time of each further token, in seconds. A
-/// call that was tried again is left out: its time to the first token holds the tries before.
-pub(super) fn token_times(record: &Record) -> impl Iterator<Item = (f64, Option<f64>)> {
+/// Times of a model call whose first token was seen, in seconds.
+pub(super) struct TokenTimes {
+    /// To the first token.
+    pub(super) first: f64,
+    /// Of each further token, mean.
+    pub(super) further: Option<f64>,
+    /// Tokens of the prompt.
+    pub(super) prompt: Option<u64>,
+}
+
+impl TokenTimes {
+    /// Tokens of the prompt per second until the first token came; what a cache held counts as well.
+    pub(super) fn prompt_rate(&self) -> Option<f64> {
+        Some(self.prompt? as f64 / self.first).filter(|rate| rate.is_finite())
+    }
+}
+
+/// Of each model call whose first token was seen. A call that was tried again is left out: its time to the first token
+/// holds the tries before.
+pub(super) fn token_times(record: &Record) -> impl Iterator<Item = TokenTimes> {
     let (calls, measured) = (&record.transcript.calls, &record.measured);
     let times = measured.call_seconds.iter().zip(&measured.call_retries).zip(&measured.first_token_seconds);
     calls.iter().zip(times).filter_map(|(call, ((seconds, retries), first))| {
         let first = first.filter(|_| *retries == 0)?;
         let further = call.usage.and_then(|usage| usage.completion_tokens.checked_sub(1));
         let further = further.filter(|further| *further > 0 && *seconds >= first);
-        Some((first, further.map(|further| (seconds - first) / further as f64)))
+        let further = further.map(|further| (seconds - first) / further as f64);
+        Some(TokenTimes { first, further, prompt: call.usage.map(|usage| usage.prompt_tokens) })
     })
 }
 
@@ -79,7 +97,8 @@ pub fn seen(record: &Record) -> Seen {
     let frames = |call: &ToolCall| match &call.outcome {
         ToolOutcome::Frames { frames } => [frames.len(), 0],
         ToolOutcome::Summary { frames, .. } => [0, frames.len()],
-        ToolOutcome::CropFailed { .. }
+        ToolOutcome::Text { .. }
+        | ToolOutcome::CropFailed { .. }
         | ToolOutcome::Malformed { .. }
         | ToolOutcome::Ran { .. }
         | ToolOutcome::CodeFailed { .. } => [0, 0],
@@ -105,7 +124,8 @@ pub fn overview(record: &Record) -> impl Iterator<Item = Option<FrameOrigin>> {
 pub(super) fn seen_times(record: &Record) -> impl Iterator<Item = f64> {
     let of_call = |call: &ToolCall| match &call.outcome {
         ToolOutcome::Frames { frames } | ToolOutcome::Summary { frames, .. } => frames.clone(),
-        ToolOutcome::CropFailed { .. }
+        ToolOutcome::Text { .. }
+        | ToolOutcome::CropFailed { .. }
         | ToolOutcome::Malformed { .. }
         | ToolOutcome::Ran { .. }
         | ToolOutcome::CodeFailed { .. } => Vec::new(),

@@ -1,21 +1,24 @@
 //! A study: the comparisons that a recipe plans, each repeated with every seed.
 
 mod effects;
+mod predictions;
 mod show;
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::runs::Run;
 use crate::training::Training;
 
 pub use effects::{Effect, Effort};
+pub use predictions::{ACCURACY, Predicted, Prediction, Region, Test, Tested};
 pub use show::{ALL, tables, terminal};
-pub(crate) use show::{ASKED, EXPECTED, FIGURES, by_split, markdown};
+pub(crate) use show::{ASKED, EXPECTED, FIGURES, PREDICTED, by_split, markdown, predictions};
 
 /// Planned comparison of `b` with `a`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Question {
     /// Title on the page.
     pub title: String,
@@ -25,7 +28,7 @@ pub struct Question {
     pub b: String,
     /// Claim of the paper.
     pub paper: Option<String>,
-    /// Points by which `b` is expected to be above `a` at least.
+    /// Points by which `b` is expected to be above `a` at least, on the mean of the splits.
     pub at_least: Option<f64>,
 }
 
@@ -40,11 +43,13 @@ pub struct Arm {
     pub runs: Vec<Run>,
 }
 
-/// One training and its curves.
+/// One training, or the measurement of a model before it, and its curves.
 #[derive(Debug, Clone)]
 pub struct Trained {
     /// Its name, shared by all seeds.
     pub name: String,
+    /// Its seed.
+    pub seed: u64,
     /// Title on the page.
     pub title: String,
     /// Claim of the paper.
@@ -58,11 +63,16 @@ pub struct Trained {
 pub struct Study {
     /// In the order of the questions; those whose arms were not run are left out.
     pub answers: Vec<Answer>,
+    /// In the order of the predictions; those whose figures are not known are left out.
+    pub predicted: Vec<Predicted>,
     /// Summary of the curves.
     pub curves: Vec<Curve>,
     /// All curves, means over seeds: by name, a line for each training.
     #[serde(skip)]
     pub lines: BTreeMap<String, Vec<Line>>,
+    /// The curves of each training, as they were read.
+    #[serde(skip)]
+    pub trainings: Vec<Trained>,
 }
 
 /// A line of a chart.
@@ -138,13 +148,19 @@ pub struct Curve {
 }
 
 /// The curves that tell whether tool use and format survive.
-const SERIES: [&str; 4] = ["f_tau", "kappa", "tool_success", "reward_accuracy"];
+const SERIES: [&str; 6] = ["f_tau", "compliance", "kappa", "tool_success", "reward_accuracy", "flat_groups"];
 
 impl Study {
-    /// Answers the questions.
-    pub fn of(questions: &[Question], arms: &[Arm], trainings: &[Trained]) -> Self {
-        let answers = questions.iter().filter_map(|question| effects::answer(question, arms)).collect();
-        Self { answers, curves: curves(trainings), lines: lines(trainings) }
+    /// Answers the questions and judges the predictions.
+    pub fn of(plan: (&[Question], &[Prediction]), arms: &[Arm], trainings: Vec<Trained>) -> Self {
+        let (questions, predictions) = plan;
+        Self {
+            answers: questions.iter().filter_map(|question| effects::answer(question, arms)).collect(),
+            predicted: predictions::judge(predictions, arms, &trainings),
+            curves: curves(&trainings),
+            lines: lines(&trainings),
+            trainings,
+        }
     }
 }
 
@@ -172,7 +188,10 @@ fn lines(trainings: &[Trained]) -> BTreeMap<String, Vec<Line>> {
                 (curves[0][step].0, mean(&curves.iter().map(|points| points[step].1).collect::<Vec<_>>()))
             };
             let line = Line { label: group[0].name.clone(), points: (0..steps).map(at).collect() };
-            lines.entry(series.clone()).or_default().push(line);
+            // A measurement is a point.
+            if steps > 1 {
+                lines.entry(series.clone()).or_default().push(line);
+            }
         }
     }
     lines
@@ -202,10 +221,14 @@ fn curve(group: &[&Trained], series: &str) -> Option<Curve> {
         interval: crate::decide::Effect::repetitions(&means, crate::decide::Support::Unbounded)
             .map(|effect| effect.interval()),
         peak: over(|values| values.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
-        end: over(|values| mean(&values[values.len() - values.len().div_ceil(4)..])),
+        end: over(last_quarter),
         // What is published is of these two.
         paper: trained.paper.clone().filter(|_| ["f_tau", "kappa"].contains(&series)),
     })
+}
+
+fn last_quarter(values: &[f64]) -> f64 {
+    mean(&values[values.len() - values.len().div_ceil(4)..])
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -220,6 +243,7 @@ mod tests {
     fn a_curve_is_summed_up_over_its_seeds() {
         let trained = |name: &str, values: &[f64]| Trained {
             name: name.to_owned(),
+            seed: 0,
             title: String::new(),
             paper: None,
             curves: Training {
@@ -246,6 +270,6 @@ mod tests {
         let lines = &lines(&trainings)["f_tau"];
         assert_eq!(lines[0].points.len(), 4);
         assert!((lines[0].points[2].1 - 0.7).abs() < 1e-12, "{lines:?}");
-        assert_eq!(lines[1].label, "grpo");
+        assert_eq!(lines.len(), 1, "a single step is a point");
     }
 }

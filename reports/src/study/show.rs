@@ -1,6 +1,6 @@
 //! A study as tables and for a terminal.
 
-use super::{Answer, Effect, Finding, Question, Study};
+use super::{Answer, Effect, Finding, Predicted, Question, SERIES, Study, Tested};
 use crate::export;
 use crate::table::{Kind, Pick, Table, col, interval};
 use crate::terminal::{Lines, Text, Tone, counted};
@@ -8,9 +8,79 @@ use crate::terminal::{Lines, Text, Tone, counted};
 /// Name of the mean of all splits.
 pub const ALL: &str = "mean of the splits";
 
-/// Effects, effort and curves.
+/// Effects, predictions, effort and curves.
 pub fn tables(study: &Study) -> Vec<Table> {
-    vec![effects(rows(study)), effort(study), curves(study)]
+    vec![effects(rows(study)), predictions(study), effort(study), curves(study), steps(study)]
+}
+
+/// A line for each condition of each prediction.
+pub(crate) fn predictions(study: &Study) -> Table {
+    let conditions = study.predicted.iter().zip(1..).flat_map(|(one, number)| {
+        one.tested.iter().enumerate().map(move |(place, tested)| (number, one, tested, place == 0))
+    });
+    let rows: Vec<(usize, &Predicted, &Tested, bool)> = conditions.collect();
+    // What is said of the claim stands beside its first condition.
+    let once = |row: &(usize, &Predicted, &Tested, bool), text: Option<String>| text.filter(|_| row.3);
+    Table::of("predictions", "Predictions", &rows)
+        .count("claim", "claim", |row| row.0)
+        .text("title", "what is claimed", |row| once(row, Some(row.1.prediction.title.clone())))
+        .text("figure", "figure", |row| row.2.test.figure.clone())
+        .text("a", "A", |row| row.2.test.a.clone())
+        .text("b", "B", |row| row.2.test.b.clone())
+        .count("seeds", "seeds", |row| row.2.seeds.len())
+        .real("a_value", "A", |row| row.2.a)
+        .real("b_value", "B", |row| row.2.b)
+        .text("judged", "judged", |row| {
+            Some(
+                match (&row.2.test.a, row.2.test.ratio) {
+                    (None, _) => "B",
+                    (_, true) => "B / A",
+                    (_, false) => "B - A",
+                }
+                .to_owned(),
+            )
+        })
+        .real("value", "value", |row| row.2.value)
+        .ends([("low", "low"), ("high", "high")], |row| row.2.interval)
+        .ends([("family_low", "family, low"), ("family_high", "high")], |row| row.2.in_family)
+        .text("holds_where", "holds where", |row| row.2.test.holds.to_string())
+        .text("fails_where", "fails where", |row| row.2.test.fails.to_string())
+        .text("finding", "finding", |row| once(row, Some(row.1.finding.as_str().to_owned())))
+        .text("in_family", "in the family", |row| once(row, Some(row.1.in_family.as_str().to_owned())))
+        .text("expected", "expected", |row| once(row, row.1.prediction.expected.clone()))
+        .text("paper", "the paper", |row| once(row, row.1.prediction.paper.clone()))
+        .table()
+}
+
+/// What a page and a terminal show of [`predictions`].
+pub(crate) const PREDICTED: [Pick; 12] = [
+    col("claim"),
+    col("title"),
+    col("figure"),
+    col("a"),
+    col("b"),
+    col("a_value"),
+    col("b_value"),
+    interval("low", "high", "95 % by seed"),
+    col("holds_where"),
+    col("finding"),
+    col("in_family"),
+    col("expected"),
+];
+
+/// The curves of the summary, step by step.
+fn steps(study: &Study) -> Table {
+    let steps = |one: &super::Trained| one.curves.series.values().map(Vec::len).max().unwrap_or_default();
+    let rows: Vec<(&super::Trained, usize)> =
+        study.trainings.iter().flat_map(|one| (0..steps(one)).map(move |step| (one, step))).collect();
+    let value = |(one, step): &(&super::Trained, usize), series: &str| {
+        Some(one.curves.series.get(series)?.get(*step)?.1)
+    };
+    let table = Table::of("steps", "Training, step by step", &rows)
+        .text("training", "training", |(one, _)| one.name.clone())
+        .count("seed", "seed", |(one, _)| one.seed as usize)
+        .count("step", "step", |(_, step)| step + 1);
+    SERIES.iter().fold(table, |table, series| table.real(series, series, |row| value(row, series))).table()
 }
 
 fn rows(study: &Study) -> Vec<Row<'_>> {
@@ -130,6 +200,23 @@ pub fn terminal(study: &Study) -> Text {
     for answer in &study.answers {
         section(&mut text, answer);
     }
+    for one in &study.predicted {
+        text.line("");
+        text.toned(&format!("{}: ", one.prediction.title), one.finding.as_str(), tone(one.finding), "");
+        for tested in &one.tested {
+            let Tested { test, a, b, value, interval, .. } = tested;
+            let from = match (&test.a, a) {
+                (Some(name), Some(a)) => format!(" against {a:.3} of {name}"),
+                _ => String::new(),
+            };
+            let interval = interval.map_or_else(
+                || "no interval from one seed".to_owned(),
+                |(low, high)| format!("{low:.3} to {high:.3}"),
+            );
+            text.line(format!("  {} {b:.3} of {}{from}", test.figure, test.b));
+            text.line(format!("    {value:.3} ({interval}); holds {}, fails {}", test.holds, test.fails));
+        }
+    }
     let view = curves(study).view(&[
         col("training"),
         col("series"),
@@ -170,14 +257,17 @@ fn section(text: &mut Text, answer: &Answer) {
         a.turns, a.calls, a.tokens, b.turns, b.calls, b.tokens
     ));
     if let (Some(points), Some(finding)) = (answer.question.at_least, answer.finding) {
-        let tone = match finding {
-            Finding::Holds => Tone::Good,
-            Finding::Fails => Tone::Bad,
-            Finding::Open => Tone::Open,
-        };
-        text.toned(&format!("  at least {points:+.0} points: "), finding.as_str(), tone, "");
+        text.toned(&format!("  at least {points:+.0} points: "), finding.as_str(), tone(finding), "");
     }
     if let Some(paper) = &answer.question.paper {
         text.line(format!("  the paper: {paper}"));
+    }
+}
+
+fn tone(finding: Finding) -> Tone {
+    match finding {
+        Finding::Holds => Tone::Good,
+        Finding::Fails => Tone::Bad,
+        Finding::Open => Tone::Open,
     }
 }

@@ -59,7 +59,7 @@ fn both_protocols_stand_beside_the_published_pair() {
     let said = terminal(&report, Detail::Brief).to_string();
     assert!(said.contains("  Conan-7B mlvu: 59.2 and 63.4; 59.0 and 64.0, +5.0 ("), "{said}");
     assert!(said.contains("what differs: the table asks in ParaVT's prompt"), "{said}");
-    let row = "| Conan-7B | MLVU (dev) | 59.2 | 63.4 | 59.0 | 64.0 |";
+    let row = "| Conan-7B | MLVU (dev) | 59.2 | 63.4 | +4.2 | 59.0 | 64.0 |";
     assert!(markdown(&report).contains(row));
 
     let two = compare(&[table()], &[authors(Fidelity::Exact)]).unwrap();

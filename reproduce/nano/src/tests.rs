@@ -251,7 +251,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn a_seed_gives_the_same_training_world_to_the_byte() {
-    let sizes = TrainingSizes { videos: 2, rows: 40, prompts: 20 };
+    let sizes = TrainingSizes { videos: 2, rows: 40, prompts: 20, mixture: None };
     let made: Vec<_> = [1, 1, 2]
         .into_iter()
         .map(|seed| {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 use arrow_array::builder::{ListBuilder, StringBuilder, StructBuilder};
 use arrow_schema::{DataType, Field, Fields};
+use paravt_suite::message::Role;
 use paravt_suite::protocol::{Protocol, render};
 use paravt_suite::sample::Sample;
 use paravt_suite::span::TimeSpan;
@@ -18,7 +19,7 @@ use crate::policy;
 use crate::questions::{Ask, Question, choice, grounding, order, perception};
 use crate::samples::{Style, sample};
 use crate::scene::{Scene, Side};
-use crate::traces::{Case, Dispatch, Turn, description};
+use crate::traces::{Case, Dispatch, Piece, Turn, description};
 use crate::{WorldError, WorldRng, encode, protocol, rows, tables, world_rng};
 
 /// Name of the file of SFT rows.
@@ -36,11 +37,52 @@ pub struct TrainingSizes {
     pub rows: usize,
     /// RL prompts: a fifth of them grounding, a tenth open, the others with options.
     pub prompts: usize,
+    /// Another mixture of rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mixture: Option<Mixture>,
+}
+
+/// SFT rows with calls, descriptions of windows, and, for what is left, answers from an overview of 64 frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mixture {
+    /// How the model's turns are written.
+    pub form: Form,
+    /// Tenths of the rows that call for all windows at once.
+    pub calls: u8,
+    /// Tenths that describe a window.
+    pub descriptions: u8,
+}
+
+/// How the model's turns are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// Thoughts and answers in their tags.
+    Tagged,
+    /// Without these tags: a thought as plain text, calls as the chat template has them, an answer alone on the last line.
+    Native,
+}
+
+impl Form {
+    fn write(self, mut turns: Vec<Turn>) -> Vec<Turn> {
+        let own = turns.iter_mut().filter(|turn| self == Self::Native && turn.role == Role::Assistant);
+        for piece in own.flat_map(|turn| &mut turn.parts) {
+            if let Piece::Text(text) = piece {
+                for (tags, plain) in
+                    [("<think>\n", ""), ("\n</think>\n", "\n"), ("<answer>", ""), ("</answer>", "")]
+                {
+                    *text = text.replace(tags, plain);
+                }
+            }
+        }
+        turns
+    }
 }
 
 impl Default for TrainingSizes {
     fn default() -> Self {
-        Self { videos: 120, rows: 1200, prompts: 240 }
+        Self { videos: 120, rows: 1200, prompts: 240, mixture: None }
     }
 }
 
@@ -72,7 +114,7 @@ pub fn make_training(out: &Path, seed: u64, sizes: &TrainingSizes) -> Result<Tra
     let mut written = Vec::with_capacity(sizes.rows);
     for number in 0..sizes.rows {
         let video = number % scenes.len();
-        let (kind, turns) = sft_row(&protocol, &scenes[video], &mut rng)?;
+        let (kind, turns) = sft_row(&protocol, &scenes[video], sizes.mixture, &mut rng)?;
         written.push((format!("{kind}-{number:06}"), rows::messages(&turns, &sentinel(video)).to_string()));
     }
     tables::write(
@@ -106,12 +148,16 @@ fn question(scene: &Scene, rng: &mut WorldRng) -> (Question, Style) {
 fn sft_row(
     protocol: &Protocol,
     scene: &Scene,
+    mixture: Option<Mixture>,
     rng: &mut WorldRng,
 ) -> Result<(&'static str, Vec<Turn>), WorldError> {
     let (question, style) = question(scene, rng);
     let sample = sample(&question, style, "nano", Path::new("nano.mp4"));
     let nframes = *BUDGETS.choose(rng).unwrap_or(&BUDGETS[0]);
     let case = Case { scene, question: &question, style, sample: &sample, nframes };
+    if let Some(mixture) = mixture {
+        return mixed_row(protocol, case, mixture, rng);
+    }
     match rng.random_range(0..10) {
         0..3 => tool_row(protocol, &case, rng),
         3..7 => {
@@ -129,6 +175,26 @@ fn sft_row(
             Ok((kind, seen.direct(protocol, &mode)?))
         }
     }
+}
+
+/// A row of another mixture.
+fn mixed_row(
+    protocol: &Protocol,
+    case: Case<'_>,
+    mixture: Mixture,
+    rng: &mut WorldRng,
+) -> Result<(&'static str, Vec<Turn>), WorldError> {
+    let tenth = rng.random_range(0..10);
+    let (kind, turns) = if tenth < mixture.calls {
+        let turns = case.with_tool(protocol, Dispatch::Parallel)?;
+        ("parallel", turns.ok_or_else(|| WorldError::Frames("no window shows the evidence".to_owned()))?)
+    } else if tenth < mixture.calls + mixture.descriptions {
+        ("description", description(protocol, case.sample, case.scene, &window(case.scene, rng))?)
+    } else {
+        let mode = if rng.random_bool(0.5) { protocol::reasoning() } else { protocol.default_mode.clone() };
+        ("overview", Case { nframes: 64, ..case }.direct(protocol, &mode)?)
+    };
+    Ok((kind, mixture.form.write(turns)))
 }
 
 fn tool_row(

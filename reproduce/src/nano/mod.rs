@@ -6,5 +6,5 @@ mod recipe;
 mod stages;
 mod validate;
 
-pub use recipe::{Comparison, NanoRecipe, NanoRun, Variant};
+pub use recipe::{NanoRecipe, NanoRun, Prior, Variant};
 pub use stages::{CONCURRENCY, graph};

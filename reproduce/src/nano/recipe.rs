@@ -1,6 +1,7 @@
 //! The recipe of the embedded reproduction as data.
 
 use paravt_nano::{TrainingSizes, WorldOptions};
+use paravt_reports::study::{Prediction, Question};
 use paravt_suite::evaluate::RunConfig;
 use paravt_suite::plan::CropMode;
 use paravt_suite::profile::Profile;
@@ -29,6 +30,9 @@ pub struct NanoRecipe {
     /// What is trained on.
     #[serde(default)]
     pub data: TrainingSizes,
+    /// What is trained into the embedded checkpoint before the cold start; without any it starts from that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub priors: Vec<Prior>,
     /// The cold start.
     #[serde(default)]
     pub sft: SftConfig,
@@ -37,16 +41,34 @@ pub struct NanoRecipe {
     pub rl: RlConfig,
     /// What the paper says of that.
     pub rl_paper: Option<String>,
+    /// Prompts that each cold start is rolled out on, as vanilla GRPO would, before any reinforcement learning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_prompts: Option<usize>,
     /// How checkpoints are evaluated.
     pub evaluate: Evaluate,
     /// Evaluations, in order.
     pub runs: Vec<NanoRun>,
     /// Pairs of runs that are compared sample by sample.
     #[serde(default)]
-    pub comparisons: Vec<Comparison>,
+    pub comparisons: Vec<Question>,
+    /// What is predicted of trainings, measurements and runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub predictions: Vec<Prediction>,
     /// Further trainings from the same cold start that `--full` compares.
     #[serde(default)]
     pub variants: Vec<Variant>,
+}
+
+/// A training that makes another base checkpoint of the embedded one, the same for all seeds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prior {
+    /// Its name.
+    pub name: String,
+    /// What it is trained on.
+    pub data: TrainingSizes,
+    /// How.
+    pub sft: SftConfig,
 }
 
 /// Settings that all evaluations share; see [`RunConfig`].
@@ -75,25 +97,12 @@ pub struct NanoRun {
     pub mode: PromptMode,
     /// Calls run per turn, where it is not the common number; 1 is sequential dispatch.
     pub max_parallel: Option<usize>,
+    /// Frames of the overview, where it is not the common number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nframes: Option<usize>,
     /// Only with `--full`.
     #[serde(default)]
     pub full: bool,
-}
-
-/// A question about two runs: how `b` differs from `a`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Comparison {
-    /// What is asked.
-    pub title: String,
-    /// Name of a run.
-    pub a: String,
-    /// Name of a run.
-    pub b: String,
-    /// What the paper says of it.
-    pub paper: Option<String>,
-    /// Points by which `b` is expected to be above `a` at least, on the mean of the splits.
-    pub at_least: Option<f64>,
 }
 
 /// Another training from the same cold start: fields of `rl` that it changes.
@@ -106,11 +115,22 @@ pub struct Variant {
     pub title: String,
     /// What the paper says of it.
     pub paper: Option<String>,
+    /// The prior whose cold start it goes on from, where it is not the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prior: Option<String>,
     /// Fields of [`RlConfig`], merged over the recipe's.
     pub rl: toml::Table,
 }
 
 impl NanoRecipe {
+    /// What stands before the names of a cold start's stages: nothing, or a prior with a dash.
+    pub(super) fn prefixes(&self) -> Vec<String> {
+        match self.priors.as_slice() {
+            [] => vec![String::new()],
+            priors => priors.iter().map(|prior| format!("{}-", prior.name)).collect(),
+        }
+    }
+
     /// The reinforcement learning of a variant.
     ///
     /// # Errors
@@ -128,7 +148,7 @@ impl NanoRecipe {
         RunConfig {
             profile: Some(evaluate.profile),
             mode: Some(run.mode.clone()),
-            nframes: evaluate.nframes,
+            nframes: run.nframes.unwrap_or(evaluate.nframes),
             max_turns: evaluate.max_turns,
             max_parallel: run.max_parallel.unwrap_or(evaluate.max_parallel),
             crop: CropMode::Subagent,
@@ -168,6 +188,7 @@ mod tests {
             name: "wrong".to_owned(),
             title: String::new(),
             paper: None,
+            prior: None,
             rl: toml::from_str("rollout = { think_prefx = true }").unwrap(),
         };
         assert!(recipe.variant(&wrong).unwrap_err().to_string().contains("think_prefx"));
@@ -176,7 +197,7 @@ mod tests {
     #[test]
     fn every_comparison_is_of_two_runs() {
         let recipe = NanoRecipe::built_in().unwrap();
-        for Comparison { a, b, .. } in &recipe.comparisons {
+        for Question { a, b, .. } in &recipe.comparisons {
             assert!([a, b].iter().all(|name| recipe.runs.iter().any(|run| run.name == **name)), "{a} {b}");
         }
     }

@@ -4,16 +4,17 @@ use std::path::PathBuf;
 
 use paravt_suite::evaluate::RunConfig;
 use paravt_train::checkpoint::FINAL;
+use paravt_train::reward::RewardConfig;
 use paravt_train::rl::RlConfig;
 use paravt_train::sft::SftConfig;
 use serde_json::json;
 
-use super::{NanoRecipe, NanoRun};
+use super::{NanoRecipe, NanoRun, Prior, Variant};
 use crate::error::Error;
 use crate::graph::{Graph, StageId};
 use crate::host::{Evaluation, Reporting};
 use crate::options::GraphOptions;
-use crate::stages::{Generated, Reinforcement, Sft};
+use crate::stages::{Generated, Measurement, Reinforcement, Sft};
 
 /// Name of the model that nothing was trained into yet.
 pub(super) const BASE: &str = "base";
@@ -28,6 +29,22 @@ struct Model {
     folder: PathBuf,
 }
 
+/// What cold starts go on from.
+struct Start {
+    /// Stands before the names of its stages.
+    prefix: String,
+    stage: StageId,
+    folder: PathBuf,
+}
+
+/// Trains a prior into the base checkpoint.
+fn start(graph: &mut Graph, base: StageId, prior: &Prior) -> Start {
+    let data = graph.add(&format!("{}-data", prior.name), None, &[], Generated::TrainingData(prior.data, 0));
+    let sft = Sft { config: prior.sft.clone(), base: folder(graph, base), data: folder(graph, data) };
+    let stage = graph.add(&prior.name, None, &[base, data], sft);
+    Start { prefix: format!("{}-", prior.name), stage, folder: folder(graph, stage).join(FINAL) }
+}
+
 /// All stages in order, for each seed; `full` adds the variants. Where all runs are of the base checkpoint
 /// nothing is trained.
 ///
@@ -37,12 +54,16 @@ pub fn graph(recipe: &NanoRecipe, options: &GraphOptions) -> Result<Graph, Error
     let mut graph = Graph::new(&recipe.name, &recipe.title, &options.out, &options.stages);
     let base = graph.add(BASE, None, &[], Generated::Base);
     let world = graph.add("world", None, &[], Generated::World(recipe.world));
+    let starts = match recipe.priors.as_slice() {
+        [] => vec![Start { prefix: String::new(), stage: base, folder: folder(&graph, base) }],
+        priors => priors.iter().map(|prior| start(&mut graph, base, prior)).collect(),
+    };
     let runs: Vec<&NanoRun> = recipe.runs.iter().filter(|run| options.full || !run.full).collect();
     let mut evaluations = Vec::new();
     for &seed in &options.seeds {
         let mut models = vec![Model { name: BASE.to_owned(), stage: base, folder: folder(&graph, base) }];
         if runs.iter().any(|run| run.model != BASE) {
-            models.extend(trainings(recipe, &mut graph, base, seed, options.full)?);
+            models.extend(trainings(recipe, &mut graph, &starts, seed, options.full)?);
         }
         for run in &runs {
             let model = models.iter().find(|model| model.name == run.model);
@@ -82,35 +103,52 @@ fn evaluation(recipe: &NanoRecipe, run: &NanoRun, seed: u64, model: PathBuf, wor
     }
 }
 
-/// Data, cold start and reinforcement learning of a seed; `full` adds the variants.
+/// Data, cold starts and reinforcement learning of a seed; `full` adds the variants.
 fn trainings(
     recipe: &NanoRecipe,
     graph: &mut Graph,
-    base: StageId,
+    starts: &[Start],
     seed: u64,
     full: bool,
 ) -> Result<Vec<Model>, Error> {
     let data = Generated::TrainingData(recipe.data, seed);
     let data = graph.add("data", Some(seed), &[], data);
-    let (base_folder, data_folder) = (folder(graph, base), folder(graph, data));
-    let config = SftConfig { seed, ..recipe.sft.clone() };
-    let sft = Sft { config, base: base_folder, data: data_folder.clone() };
-    let sft = graph.add("sft", Some(seed), &[base, data], sft);
-    let sft_folder = folder(graph, sft);
-    let mut made = vec![sft];
-    let mut reinforce = |name: &str, title: &str, paper: &Option<String>, config: RlConfig| {
-        let work = Reinforcement {
-            config: Box::new(RlConfig { seed, ..config }),
-            title: title.to_owned(),
-            paper: paper.clone(),
-            sft: sft_folder.clone(),
-            data: data_folder.clone(),
+    let data_folder = folder(graph, data);
+    let (mut made, mut measured) = (Vec::new(), Vec::new());
+    for (number, start) in starts.iter().enumerate() {
+        let prefix = &start.prefix;
+        let config = SftConfig { seed, ..recipe.sft.clone() };
+        let sft = Sft { config, base: start.folder.clone(), data: data_folder.clone() };
+        let sft = graph.add(&format!("{prefix}sft"), Some(seed), &[start.stage, data], sft);
+        made.push(sft);
+        let model = folder(graph, sft);
+        if let Some(prompts) = recipe.measured_prompts {
+            let mut config = Box::new(RlConfig { seed, ..recipe.rl.clone() });
+            config.reward = RewardConfig::vanilla();
+            (config.rollout.think_prefix, config.rollout.frame_gating) = (false, false);
+            let work = Measurement { config, model: model.join(FINAL), data: data_folder.clone(), prompts };
+            measured.push(graph.add(&format!("{prefix}measured"), Some(seed), &[sft, data], work));
+        }
+        let mut reinforce = |name: &str, title: &str, paper: &Option<String>, config: RlConfig| {
+            let work = Reinforcement {
+                config: Box::new(RlConfig { seed, ..config }),
+                title: title.to_owned(),
+                paper: paper.clone(),
+                sft: model.clone(),
+                data: data_folder.clone(),
+            };
+            made.push(graph.add(name, Some(seed), &[sft, data], work));
         };
-        made.push(graph.add(name, Some(seed), &[sft, data], work));
-    };
-    reinforce("rl", "PARA-GRPO", &recipe.rl_paper, recipe.rl.clone());
-    for variant in recipe.variants.iter().filter(|_| full) {
-        reinforce(&variant.name, &variant.title, &variant.paper, recipe.variant(variant)?);
+        if number == 0 {
+            reinforce("rl", "PARA-GRPO", &recipe.rl_paper, recipe.rl.clone());
+        }
+        let is_here = |variant: &&Variant| match &variant.prior {
+            Some(prior) => *prefix == format!("{prior}-"),
+            None => number == 0,
+        };
+        for variant in recipe.variants.iter().filter(|_| full).filter(is_here) {
+            reinforce(&variant.name, &variant.title, &variant.paper, recipe.variant(variant)?);
+        }
     }
     let model = |stage: StageId| Model {
         name: graph[stage].name().to_owned(),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use paravt_reports::study::{ACCURACY, Prediction, Test};
+
 use super::NanoRecipe;
 use super::stages::BASE;
 use crate::error::RecipeError;
@@ -17,6 +19,15 @@ impl NanoRecipe {
     /// It is damaged: a bug.
     pub fn built_in() -> Result<Self, RecipeError> {
         Self::parse("recipe paravt-nano", "paravt-nano", include_str!("../../recipes/paravt-nano.toml"))
+    }
+
+    /// The study of the tool prior paradox.
+    ///
+    /// # Errors
+    /// It is damaged: a bug.
+    pub fn paradox() -> Result<Self, RecipeError> {
+        let text = include_str!("../../recipes/paravt-paradox.toml");
+        Self::parse("recipe paravt-paradox", "paravt-paradox", text)
     }
 
     /// The recipe of a text; `file` and `name` are those of its file.
@@ -46,18 +57,31 @@ fn check(recipe: &NanoRecipe) -> Result<(), String> {
     recipe.sft.validate().map_err(|error| invalid("sft", &error))?;
     recipe.rl.validate().map_err(|error| invalid("rl", &error))?;
     let mut names = BTreeSet::new();
+    for prior in &recipe.priors {
+        check_folder_name("[[priors]] name", &prior.name)?;
+        if STAGES.contains(&prior.name.as_str()) || !names.insert(&prior.name) {
+            return Err(format!("[[priors]] name `{}` is taken; choose another", prior.name));
+        }
+        prior.sft.validate().map_err(|error| format!("prior {}: {}", prior.name, invalid("sft", &error)))?;
+    }
     for variant in &recipe.variants {
         check_folder_name("[[variants]] name", &variant.name)?;
         if STAGES.contains(&variant.name.as_str()) || !names.insert(&variant.name) {
             return Err(format!("[[variants]] name `{}` is taken; choose another", variant.name));
+        }
+        if let Some(prior) = &variant.prior
+            && !recipe.priors.iter().any(|known| known.name == *prior)
+        {
+            return Err(format!("variant {}: prior `{prior}` is none of [[priors]]", variant.name));
         }
         let config = recipe.variant(variant).map_err(|error| error.to_string())?;
         config.validate().map_err(|error| format!("variant {}: {}", variant.name, invalid("rl", &error)))?;
     }
     check_folder_names("[[runs]] name", recipe.runs.iter().map(|run| run.name.as_str()))?;
     for run in &recipe.runs {
-        let is_made = STAGES[3..].contains(&run.model.as_str())
+        let is_made = run.model == "rl"
             || run.model == BASE
+            || recipe.prefixes().iter().any(|prefix| run.model == format!("{prefix}sft"))
             || recipe.variants.iter().any(|variant| variant.name == run.model);
         if !is_made {
             let message = "which the recipe does not train; name `base`, `sft`, `rl` or a variant";
@@ -69,6 +93,35 @@ fn check(recipe: &NanoRecipe) -> Result<(), String> {
         if let Some(name) = [&comparison.a, &comparison.b].into_iter().find(is_unknown) {
             let title = &comparison.title;
             return Err(format!("[[comparisons]] `{title}` names `{name}`, which is not the name of a run"));
+        }
+    }
+    recipe.predictions.iter().try_for_each(|prediction| predicted(recipe, prediction))
+}
+
+/// The names that a prediction is about exist.
+fn predicted(recipe: &NanoRecipe, prediction: &Prediction) -> Result<(), String> {
+    let title = &prediction.title;
+    if prediction.tests.is_empty() {
+        return Err(format!("[[predictions]] `{title}` has no tests"));
+    }
+    let is_measured = |name: &str| {
+        recipe.measured_prompts.is_some()
+            && recipe.prefixes().iter().any(|prefix| *name == format!("{prefix}measured"))
+    };
+    for Test { figure, a, b, .. } in &prediction.tests {
+        for name in a.iter().chain([b]) {
+            let (is_known, what) = match figure.as_str() {
+                ACCURACY => (recipe.runs.iter().any(|run| run.name == *name), "a run"),
+                _ => (
+                    name == "rl"
+                        || recipe.variants.iter().any(|variant| variant.name == *name)
+                        || is_measured(name),
+                    "`rl`, a variant or a measurement",
+                ),
+            };
+            if !is_known {
+                return Err(format!("[[predictions]] `{title}`: {figure} of `{name}`, which is not {what}"));
+            }
         }
     }
     Ok(())
@@ -116,6 +169,15 @@ mod tests {
         assert!(refused(|recipe| recipe.runs[0].name = recipe.runs[1].name.clone()).contains("twice"));
         assert!(refused(|recipe| recipe.runs[0].model = "gone".to_owned()).contains("`gone`"));
         assert!(refused(|recipe| recipe.comparisons[0].a = "gone".to_owned()).contains("`gone`"));
+        let kappa = r#"
+            title = "calls"
+            tests = [{ figure = "kappa", a = "measured", b = "rl", holds = { above = 0.5 }, fails = { below = 0 } }]"#;
+        let predicted = |recipe: &mut NanoRecipe| recipe.predictions = vec![toml::from_str(kappa).unwrap()];
+        assert!(refused(predicted).contains("kappa of `measured`, which is not `rl`, a variant"));
+        let mut recipe = NanoRecipe::built_in().unwrap();
+        predicted(&mut recipe);
+        recipe.measured_prompts = Some(7);
+        check(&recipe).unwrap();
     }
 
     #[test]

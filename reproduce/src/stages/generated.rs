@@ -76,7 +76,7 @@ mod tests {
         let kinds = [
             Generated::Base,
             Generated::World(WorldOptions { videos: 1, questions: 1, seed: 0 }),
-            Generated::TrainingData(TrainingSizes { videos: 2, rows: 10, prompts: 10 }, 0),
+            Generated::TrainingData(TrainingSizes { videos: 2, rows: 10, prompts: 10, mixture: None }, 0),
             Generated::Fresh(0),
         ];
         let is_left_out = |name: &str| name.ends_with(".mp4") || name.ends_with(".safetensors");

@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut losses, mut seconds) = (Vec::new(), Vec::new());
     for _ in 0..steps {
         let started = Instant::now();
-        let (loss, gradients) = sft::gradients(&learner, &optimizer, &packs)?;
+        let (loss, gradients) = sft::gradients(&learner, &packs)?;
         optimizer.step(&gradients, 1.0)?;
         seconds.push(started.elapsed().as_secs_f64());
         losses.push(loss);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use candle_core::Device;
-use paravt_backend_candle::{INVARIANT_BATCH, open, start_with_weights};
+use paravt_backend_candle::{INVARIANT_BATCH, free_memory, open, start_with_weights};
 use paravt_qwen_vl::engine::{Engine, Options};
 use paravt_qwen_vl::ops::{self, Precision};
 
@@ -19,7 +19,15 @@ pub struct Compute {
     pub(crate) device: Device,
     /// Of activations, and of weights where they are multiplied.
     pub(crate) precision: Precision,
+    /// Logits (tokens x vocabulary) that are held at a time, where memory is worth more than a third of the work:
+    /// activations are then computed again for their gradients, layer by layer.
+    pub(crate) recompute: Option<usize>,
+    /// Bytes that were free on a GPU when it was opened.
+    pub(crate) free: Option<u64>,
 }
+
+/// Logits at a time on a GPU: an eighth of a GiB.
+const LOGITS: usize = 1 << 25;
 
 impl Compute {
     /// Opens a device.
@@ -27,12 +35,26 @@ impl Compute {
     /// # Errors
     /// There is no such GPU, or this build has no CUDA.
     pub fn new(device: ops::Device, precision: Precision) -> Result<Self> {
-        Ok(Self { place: device, device: open(device)?, precision })
+        let (place, device) = (device, open(device)?);
+        let (recompute, free) = ((!place.is_cpu()).then_some(LOGITS), free_memory(&device));
+        Ok(Self { place, device, precision, recompute, free })
     }
 
     /// In f32 on the CPU.
     pub fn cpu() -> Self {
-        Self { place: ops::Device::Cpu, device: Device::Cpu, precision: Precision::F32 }
+        Self {
+            place: ops::Device::Cpu,
+            device: Device::Cpu,
+            precision: Precision::F32,
+            recompute: None,
+            free: None,
+        }
+    }
+
+    /// As on a GPU: activations are computed again for their gradients, and so many logits are held at a time.
+    #[must_use]
+    pub fn recomputing(self, logits: usize) -> Self {
+        Self { recompute: Some(logits), ..self }
     }
 
     /// The device.
@@ -68,5 +90,5 @@ pub fn start_rollouts(
     options.neutral_sampling = true;
     options.reuse = false;
     options.batch = options.batch.min(INVARIANT_BATCH);
-    Ok(start_with_weights(options, &compute.device, parameters.source(&compute.device))?)
+    Ok(start_with_weights(options, &compute.device, parameters.source())?)
 }

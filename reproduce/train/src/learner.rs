@@ -1,13 +1,14 @@
 //! A trainable model: its weights, and the logits of a batch.
 
+mod scorer;
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use candle_core::{DType, Tensor};
-use paravt_backend_candle::{ComposedOps, CpuOps};
 use paravt_qwen_vl::config::Config;
-use paravt_qwen_vl::model::{Model, Rows};
+use paravt_qwen_vl::model::{Features, Model, Rows};
 use paravt_qwen_vl::ops::Ops;
 use paravt_qwen_vl::positions::Grid;
 use paravt_qwen_vl::prompt::{Medium, Prompter};
@@ -16,10 +17,14 @@ use paravt_qwen_vl::weights::Weights;
 use crate::compute::Compute;
 use crate::error::{Error, Result};
 use crate::example::Example;
-use crate::grad::GradOps;
+use crate::grad::{self, Found, GradOps};
+use crate::memory::StepMemory;
 use crate::objective::token_logprobs;
+use crate::optimizer::Gradients;
 use crate::parameters::{Parameter, Parameters};
 use crate::workers::Workers;
+
+pub use scorer::Scorer;
 
 /// Files beside the weights that a model folder may have. A checkpoint takes over those of the model that the
 /// training began with.
@@ -44,7 +49,7 @@ const WEIGHTS: &str = "model.safetensors";
 
 /// A model and its trainable weights, f32.
 pub struct Learner {
-    model: Model<GradOps>,
+    model: Arc<Model<GradOps>>,
     parameters: Arc<Parameters>,
     prompter: Arc<Prompter>,
     folder: PathBuf,
@@ -72,9 +77,9 @@ impl Learner {
         let config = Config::read(folder)?;
         let prompter = Arc::new(Prompter::read(folder, &config)?);
         let weights = Weights::open(weights)?;
-        let parameters = Arc::new(Parameters::default());
+        let parameters = Arc::new(Parameters::new(compute));
         let ops = GradOps::new(compute, Arc::clone(&parameters));
-        let model = Model::load(ops, config, &weights)?;
+        let model = Arc::new(Model::load(ops, config, &weights)?);
         let (folder, compute, workers) = (folder.to_owned(), compute.clone(), Workers::new(compute));
         Ok(Self { model, parameters, prompter, folder, companions, compute, workers })
     }
@@ -92,6 +97,18 @@ impl Learner {
     /// The weights by name, in the order of names.
     pub fn named(&self) -> Vec<(String, Parameter)> {
         self.parameters.all().into_iter().collect()
+    }
+
+    /// Memory of a step.
+    pub fn memory(&self) -> StepMemory {
+        let weights = self.parameters.all().values().map(|weight| weight.var.elem_count()).sum();
+        StepMemory::new(&self.model.config, weights, &self.compute)
+    }
+
+    /// # Errors
+    /// Passes of so many tokens, the setting `field`, do not fit on the GPU.
+    pub(crate) fn check_memory(&self, field: &str, tokens: usize) -> Result<()> {
+        self.compute.free.map_or(Ok(()), |free| self.memory().check(field, tokens, free))
     }
 
     /// The folder of the model that the training began with.
@@ -115,7 +132,53 @@ impl Learner {
     /// # Errors
     /// Tensor arithmetic.
     pub fn logits(&self, batch: &[&Example]) -> Result<Tensor> {
-        logits(&self.model, batch)
+        logits(&*self.model, &hidden(&*self.model, batch)?)
+    }
+
+    /// Gradients of a loss of the log-probabilities (learned tokens of the batch) in nats at a temperature, and of the
+    /// entropies, sequence after sequence; with the loss, and what else its function gives.
+    ///
+    /// # Errors
+    /// Tensor arithmetic; those of the loss.
+    pub fn gradients<R>(
+        &self,
+        batch: &[&Example],
+        temperature: f64,
+        loss: impl FnOnce(&Tensor, &Tensor) -> Result<(Tensor, R)>,
+    ) -> Result<(Gradients, f64, R)> {
+        let found = Found::new(self.parameters.all());
+        let (logprobs, entropies) = match self.compute.recompute {
+            None => token_logprobs(&self.logits(batch)?, &targets(batch), temperature)?,
+            Some(at_once) => self.recomputed(batch, temperature, at_once, &found)?,
+        };
+        let (loss, rest) = loss(&logprobs, &entropies)?;
+        let value = f64::from(loss.to_scalar::<f32>()?);
+        found.add(loss.backward()?)?;
+        Ok((found.take(), value, rest))
+    }
+
+    /// Log-probabilities and entropies whose activations are computed again for their gradients.
+    fn recomputed(
+        &self,
+        batch: &[&Example],
+        temperature: f64,
+        at_once: usize,
+        found: &Arc<Found>,
+    ) -> Result<(Tensor, Tensor)> {
+        let model = &self.model;
+        let encode = |patches, grids: &[Grid]| grad::encode(model, found, patches, grids);
+        let hidden = learned(&**model, batch, encode, |rows| grad::hidden(model, found, rows))?;
+        let both =
+            in_pieces(&hidden, &targets(batch), (at_once, model.config.text.vocab_size), |rows, targets| {
+                let (model, targets) = (Arc::clone(model), targets.to_vec());
+                let scored = move |hidden: &Tensor, _: Option<&Tensor>| -> Result<Tensor> {
+                    let (logprobs, entropies) =
+                        token_logprobs(&logits(&*model, hidden)?, &targets, temperature)?;
+                    Ok(Tensor::stack(&[logprobs, entropies], 1)?)
+                };
+                Ok(grad::recomputed(found, rows, None, scored)?)
+            })?;
+        Ok((both.narrow(1, 0, 1)?.squeeze(1)?, both.narrow(1, 1, 1)?.squeeze(1)?))
     }
 
     /// The model with the same weights, as they are at each moment, without gradients.
@@ -123,7 +186,7 @@ impl Learner {
     /// # Errors
     /// The folder of the model cannot be read any more.
     pub fn scorer(&self) -> Result<Scorer> {
-        Scorer::sharing(&self.folder, &self.compute, Arc::clone(&self.parameters))
+        Scorer::of(&self.folder, &self.compute, Some(self.parameters.source()))
     }
 
     /// Writes a model folder that every backend loads: `model.safetensors` in f32, the rest as in the model that
@@ -174,52 +237,27 @@ impl Learner {
     }
 }
 
-/// A model that is only asked for log-probabilities: no graph is kept.
-pub struct Scorer(Box<dyn Logits>);
-
-/// Forward passes of a model, with or without gradients.
-trait Logits: Send + Sync {
-    /// See [`Learner::logits`].
-    fn logits(&self, batch: &[&Example]) -> Result<Tensor>;
+/// Learned tokens of a batch.
+fn targets(batch: &[&Example]) -> Vec<u32> {
+    batch.iter().flat_map(|example| example.targets()).collect()
 }
 
-impl<O: Ops<Tensor = Tensor> + Send + Sync> Logits for Model<O> {
-    fn logits(&self, batch: &[&Example]) -> Result<Tensor> {
-        logits(self, batch)
+/// What `score` makes of rows of hidden states and their targets, at most so many logits (`at_once`, columns) at a time.
+fn in_pieces(
+    hidden: &Tensor,
+    targets: &[u32],
+    (at_once, columns): (usize, usize),
+    score: impl Fn(&Tensor, &[u32]) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let most = (at_once / columns.max(1)).max(1);
+    if targets.len() <= most {
+        return score(hidden, targets);
     }
-}
-
-impl Scorer {
-    /// Loads a model folder.
-    ///
-    /// # Errors
-    /// A file of the folder is missing or wrong.
-    pub fn load(folder: &Path, compute: &Compute) -> Result<Self> {
-        Self::sharing(folder, compute, Arc::default())
-    }
-
-    fn sharing(folder: &Path, compute: &Compute, parameters: Arc<Parameters>) -> Result<Self> {
-        let (config, weights) = (Config::read(folder)?, Weights::open(folder)?);
-        let source = Some(parameters.source(&compute.device));
-        let model: Box<dyn Logits> = if compute.device.is_cpu() {
-            let ops = CpuOps::new(compute.precision).with_weights(source).batch_invariant();
-            Box::new(Model::load(ops, config, &weights)?)
-        } else {
-            let ops = ComposedOps::new(compute.device.clone(), compute.precision).with_weights(source);
-            Box::new(Model::load(ops, config, &weights)?)
-        };
-        Ok(Self(model))
-    }
-
-    /// Log-probabilities (learned tokens of the batch) in nats at a temperature, sequence after sequence.
-    ///
-    /// # Errors
-    /// Tensor arithmetic.
-    pub fn logprobs(&self, batch: &[&Example], temperature: f64) -> Result<Vec<f32>> {
-        let targets: Vec<u32> = batch.iter().flat_map(|example| example.targets()).collect();
-        let logits = self.0.logits(batch)?.detach();
-        Ok(token_logprobs(&logits, &targets, temperature)?.0.to_vec1::<f32>()?)
-    }
+    let parts = targets
+        .chunks(most)
+        .enumerate()
+        .map(|(number, targets)| score(&hidden.narrow(0, number * most, targets.len())?, targets));
+    Ok(Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 0)?)
 }
 
 /// The companions of a model folder.
@@ -236,8 +274,25 @@ fn companions(folder: &Path) -> Result<BTreeMap<&'static str, Vec<u8>>> {
     Ok(found)
 }
 
-/// See [`Learner::logits`].
-fn logits<O: Ops<Tensor = Tensor>>(model: &Model<O>, batch: &[&Example]) -> Result<Tensor> {
+/// Logits in f32 of hidden states.
+fn logits<O: Ops<Tensor = Tensor>>(model: &Model<O>, hidden: &Tensor) -> Result<Tensor> {
+    Ok(model.logits(hidden)?.to_dtype(DType::F32)?)
+}
+
+/// Hidden states (learned tokens of the batch, hidden) of the tokens before the learned ones, sequence after sequence.
+fn hidden<O: Ops<Tensor = Tensor>>(model: &Model<O>, batch: &[&Example]) -> Result<Tensor> {
+    learned(model, batch, |patches, grids| model.encode(patches, grids), |rows| model.hidden(rows))
+}
+
+type Outcome<T> = std::result::Result<T, paravt_qwen_vl::Error>;
+
+/// [`hidden`] by other passes than the model's own.
+fn learned<O: Ops<Tensor = Tensor>>(
+    model: &Model<O>,
+    batch: &[&Example],
+    encode: impl FnOnce(Tensor, &[Grid]) -> Outcome<Features<Tensor>>,
+    run: impl FnOnce(&mut [Rows<'_, Tensor>]) -> Outcome<Tensor>,
+) -> Result<Tensor> {
     let media: Vec<&Medium> = batch.iter().flat_map(|example| &example.media).collect();
     let features = if media.is_empty() {
         None
@@ -246,7 +301,7 @@ fn logits<O: Ops<Tensor = Tensor>>(model: &Model<O>, batch: &[&Example]) -> Resu
         let grids: Vec<Grid> = media.iter().map(|medium| medium.patches.grid).collect();
         let patches = grids.iter().map(|grid| grid.patches()).sum::<usize>();
         let shape = [patches, model.config.vision.patch_values()];
-        Some(model.encode(model.ops.upload(values, &shape)?, &grids)?)
+        Some(encode(model.ops.upload(values, &shape)?, &grids)?)
     };
     let places: Vec<Vec<u32>> = batch.iter().map(|example| visual_places(&example.media)).collect();
     let mut rows: Vec<Rows<'_, Tensor>> = batch
@@ -265,14 +320,14 @@ fn logits<O: Ops<Tensor = Tensor>>(model: &Model<O>, batch: &[&Example]) -> Resu
     if let Some(first) = rows.first_mut() {
         first.features = features.as_ref();
     }
-    let hidden = model.hidden(&mut rows)?;
+    let hidden = run(&mut rows)?;
     let (mut wanted, mut start) = (Vec::new(), 0);
     for example in batch {
         wanted.extend(example.rows().map(|row| (start + row) as u32));
         start += example.ids.len();
     }
     let wanted = Tensor::from_slice(&wanted, wanted.len(), hidden.device())?;
-    Ok(model.logits(&hidden.index_select(&wanted, 0)?)?.to_dtype(DType::F32)?)
+    Ok(hidden.index_select(&wanted, 0)?)
 }
 
 /// The visual tokens among a sequence's.

@@ -18,6 +18,7 @@ pub mod example;
 mod grad;
 pub mod learner;
 pub mod log;
+mod memory;
 pub mod objective;
 pub mod optimizer;
 mod parameters;
@@ -29,8 +30,10 @@ pub mod seed;
 mod settings;
 pub mod sft;
 mod storage;
+pub mod structure;
 pub mod workers;
 
 pub use compute::{Compute, start_rollouts};
 pub use error::{Error, Result};
+pub use memory::StepMemory;
 pub use parameters::{Parameter, Parameters};

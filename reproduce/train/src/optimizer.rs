@@ -110,11 +110,19 @@ impl Gradients {
     ///
     /// # Errors
     /// Tensor arithmetic.
-    pub fn of(weights: &BTreeMap<String, Parameter>, store: &GradStore) -> Result<Self> {
-        let found =
-            weights.iter().filter_map(|(name, weight)| Some((name, store.get(weight.var.as_tensor())?)));
-        let found = found.map(|(name, gradient)| Ok((name.clone(), gradient.to_dtype(DType::F32)?)));
-        Ok(Self(found.collect::<Result<_>>()?))
+    pub fn of(weights: &BTreeMap<String, Parameter>, mut store: GradStore) -> Result<Self> {
+        let mut found = BTreeMap::new();
+        for (name, weight) in weights {
+            let narrow = weight.narrow.as_ref().and_then(|narrow| store.remove(narrow));
+            let narrow = narrow.map(|gradient| gradient.to_dtype(DType::F32)).transpose()?;
+            let gradient = match (store.remove(&weight.var), narrow) {
+                (Some(wide), Some(narrow)) => (wide + narrow)?,
+                (Some(gradient), None) | (None, Some(gradient)) => gradient,
+                (None, None) => continue,
+            };
+            found.insert(name.clone(), gradient);
+        }
+        Ok(Self(found))
     }
 
     /// Adds others to these.
@@ -224,7 +232,7 @@ impl AdamW {
     pub fn round_weights(&self) -> Result<()> {
         if self.config.numbers == StatePrecision::Bf16 {
             for weight in self.weights.values() {
-                weight.var.set(&bf16::rounded(&weight.var.as_tensor().detach())?)?;
+                weight.set(&bf16::rounded(&weight.var.as_tensor().detach())?)?;
             }
         }
         Ok(())
@@ -253,28 +261,48 @@ impl AdamW {
         let clip = if max_grad_norm > 0.0 { (max_grad_norm / (norm + 1e-6)).min(1.0) } else { 1.0 };
         self.steps += 1;
         let rate = learning_rate * factor;
-        let moments = &self.moments;
-        let step = |(name, weight): (&String, &Parameter)| -> Result<Option<(String, Moments)>> {
+        let step = |(name, weight, held): (&String, &Parameter, Option<Moments>)| -> Result<_> {
             let decays = decay == Decay::All || weight.published.len() > 1;
             let kept = 1.0 - if decays { rate * weight_decay } else { 0.0 };
             let step = Step { rate, kept, beta1, beta2, eps };
-            let (value, held) = (weight.var.as_tensor().detach(), moments.get(name));
+            let value = weight.var.as_tensor().detach();
             let (value, moments) = match &rounded {
                 Some(rounded) => {
-                    let Some(gradient) = rounded.get(name) else { return Ok(None) };
-                    bf16::update(&value, gradient, held, &step)?
+                    let Some(gradient) = rounded.get(name) else { return Ok(held) };
+                    bf16::update(&value, gradient, held.as_ref(), &step)?
                 }
                 None => {
-                    let Some(gradient) = gradients.get(name) else { return Ok(None) };
-                    update(&value, &(gradient * clip)?, held, &step)?
+                    let Some(gradient) = gradients.get(name) else { return Ok(held) };
+                    update(&value, &(gradient * clip)?, held.as_ref(), &step)?
                 }
             };
-            weight.var.set(&value)?;
-            Ok(Some((name.clone(), moments)))
+            weight.set(&value)?;
+            Ok(Some(moments))
         };
-        let made: Vec<_> = self.weights.par_iter().map(step).collect::<Result<_>>()?;
-        self.moments.extend(made.into_iter().flatten());
+        self.each(step)?;
         Ok(norm)
+    }
+
+    /// Takes each weight's moments and gives it new ones, weight by weight: all old and all new ones are never held
+    /// together. On the CPU several weights at a time.
+    fn each(
+        &mut self,
+        step: impl Fn((&String, &Parameter, Option<Moments>)) -> Result<Option<Moments>> + Sync,
+    ) -> Result<()> {
+        let mut moments = std::mem::take(&mut self.moments);
+        let with_moments = |(name, weight)| (name, weight, moments.remove(name));
+        let weights: Vec<(&String, &Parameter, _)> = self.weights.iter().map(with_moments).collect();
+        let on_cpu = self.weights.values().all(|weight| weight.var.device().is_cpu());
+        let step = |(name, weight, held): (&String, &Parameter, _)| -> Result<_> {
+            Ok((name.clone(), step((name, weight, held))?))
+        };
+        let made: Vec<(String, Option<Moments>)> = if on_cpu {
+            weights.into_par_iter().map(step).collect::<Result<_>>()?
+        } else {
+            weights.into_iter().map(step).collect::<Result<_>>()?
+        };
+        self.moments = made.into_iter().filter_map(|(name, held)| Some((name, held?))).collect();
+        Ok(())
     }
 
     /// The state as named tensors: `NAME.first`, `NAME.second` and `NAME.steps` of each weight that got a

@@ -1,58 +1,101 @@
 //! Weights that a trainer changes, and that a model for rollouts shares.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use candle_core::{DType, Device, Tensor, Var};
+use candle_core::{DType, Device, Result, Tensor, TensorId, Var};
 use paravt_backend_candle::tensor::{self, WeightSource};
 use paravt_qwen_vl::weights::View;
 
+use crate::compute::Compute;
+
 /// Trained tensors by their published names. An update changes their values in place: every model that
 /// shares them computes with the new ones.
+pub struct Parameters {
+    device: Device,
+    /// Of activations.
+    dtype: DType,
+    held: Mutex<Held>,
+}
+
 #[derive(Default)]
-pub struct Parameters(Mutex<BTreeMap<String, Parameter>>);
+struct Held {
+    by_name: BTreeMap<String, Parameter>,
+    /// [`Parameter::narrow`] by [`Parameter::var`].
+    narrow: HashMap<TensorId, Tensor>,
+}
 
 /// One trained tensor.
 #[derive(Clone)]
 pub struct Parameter {
     /// The values, f32; those of bfloat16 where the optimiser rounds to it.
     pub var: Var,
+    /// The same in the precision of the activations, where that is another: rounded once a step.
+    pub(crate) narrow: Option<Var>,
     /// Sizes in a checkpoint, where the model holds it in another shape.
     pub published: Vec<usize>,
 }
 
+impl Parameter {
+    /// With f32 activations.
+    pub fn new(var: Var, published: Vec<usize>) -> Self {
+        Self { var, narrow: None, published }
+    }
+
+    /// Gives it new values, f32.
+    ///
+    /// # Errors
+    /// Another shape.
+    pub(crate) fn set(&self, values: &Tensor) -> Result<()> {
+        self.var.set(values)?;
+        self.narrow.as_ref().map_or(Ok(()), |narrow| narrow.set(&values.to_dtype(narrow.dtype())?))
+    }
+}
+
 impl Parameters {
+    /// None yet, for models on a device in a precision.
+    pub fn new(compute: &Compute) -> Self {
+        let dtype = tensor::dtype(compute.precision);
+        Self { device: compute.device.clone(), dtype, held: Mutex::default() }
+    }
+
     /// All of them, by name.
     pub fn all(&self) -> BTreeMap<String, Parameter> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).by_name.clone()
     }
 
     /// The tensor of a weight, read from the checkpoint by the first caller.
     ///
     /// # Errors
     /// No memory.
-    pub(crate) fn get_or_read(
-        &self,
-        view: &View<'_>,
-        shape: &[usize],
-        device: &Device,
-    ) -> candle_core::Result<Tensor> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = all.get(view.name) {
-            return Ok(known.var.as_tensor().clone());
+    pub(crate) fn get_or_read(&self, view: &View<'_>, shape: &[usize]) -> Result<Parameter> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = held.by_name.get(view.name) {
+            return Ok(known.clone());
         }
-        let var = Var::from_tensor(&tensor::read(view, shape, device)?.to_dtype(DType::F32)?)?;
-        let tensor = var.as_tensor().clone();
-        all.insert(view.name.to_owned(), Parameter { var, published: view.shape.to_vec() });
-        Ok(tensor)
+        let var = Var::from_tensor(&tensor::read(view, shape, &self.device)?.to_dtype(DType::F32)?)?;
+        let mut parameter = Parameter::new(var, view.shape.to_vec());
+        if self.dtype != DType::F32 {
+            let narrow = Var::from_tensor(&parameter.var.as_tensor().detach().to_dtype(self.dtype)?)?;
+            held.narrow.insert(parameter.var.id(), narrow.as_tensor().clone());
+            parameter.narrow = Some(narrow);
+        }
+        held.by_name.insert(view.name.to_owned(), parameter.clone());
+        Ok(parameter)
+    }
+
+    /// A weight in the precision of the activations.
+    pub(crate) fn narrow(&self, weight: &Tensor) -> Tensor {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.narrow.get(&weight.id()).unwrap_or(weight).clone()
     }
 
     /// These as the weights of a model without gradients.
-    pub(crate) fn source(self: &Arc<Self>, device: &Device) -> WeightSource {
-        let (parameters, device) = (Arc::clone(self), device.clone());
+    pub(crate) fn source(self: &Arc<Self>) -> WeightSource {
+        let parameters = Arc::clone(self);
         Arc::new(move |view, shape| {
-            let tensor = parameters.get_or_read(view, shape, &device).map_err(tensor::fail)?;
-            Ok(tensor.detach())
+            let Parameter { var, narrow, .. } = parameters.get_or_read(view, shape).map_err(tensor::fail)?;
+            Ok(narrow.unwrap_or(var).as_tensor().detach())
         })
     }
 }

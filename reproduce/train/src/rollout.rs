@@ -26,7 +26,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::example::Example;
-use crate::reward::{QuestionType, Reward, RewardConfig, compose};
+use crate::reward::{QuestionType, Reward, RewardConfig, compose, format_reward};
+use crate::structure::Structure;
 
 /// Opens the model's turns when the think prefix is forced.
 const THINK: &str = "<think>\n";
@@ -149,6 +150,10 @@ pub struct RolloutFigures {
     pub truncated: bool,
     /// Generated tokens that left training because the next prompt tokenises them otherwise.
     pub retokenised: usize,
+    /// Format reward of the whole conversation by [`RewardConfig::vanilla`], whatever the training is rewarded for.
+    pub compliance: f64,
+    /// Where its turns keep the form.
+    pub structure: Structure,
 }
 
 /// Everything that is the same for all rollouts of a run.
@@ -291,39 +296,46 @@ impl Roller {
             return Err(failed(&error.message));
         }
         let turns = std::mem::take(&mut *recorder.turns.lock().unwrap_or_else(PoisonError::into_inner));
-        let completion = self.completion(&record, &turns)?;
-        let reward = compose(&completion, &prompt.answer, prompt.question, &self.reward).unwrap_or_default();
+        let conversation = spoken(&record).collect::<Vec<_>>().join("\n");
         let mut figures = figures(&record, frames);
+        figures.compliance = format_reward(&conversation, &RewardConfig::vanilla());
+        let completion = match self.config.semantics {
+            Semantics::Release => self.generated(&turns)?,
+            Semantics::Paper => conversation,
+        };
+        let reward = compose(&completion, &prompt.answer, prompt.question, &self.reward).unwrap_or_default();
         let (example, behaviour, retokenised) = assemble(turns).ok_or_else(|| failed("it has no turn"))?;
         figures.generated = behaviour.len() + retokenised;
         figures.retokenised = retokenised;
         Ok(Trajectory { example, behaviour, reward, figures })
     }
 
-    /// The text that is rewarded.
-    fn completion(&self, record: &Record, turns: &[Turn]) -> Result<String> {
-        match self.config.semantics {
-            Semantics::Release => {
-                // Special tokens and all, as `tokenizer.decode` gives them.
-                let ids: Vec<u32> = turns.iter().flat_map(|turn| &turn.ids).copied().collect();
-                let text = self.engine.prompter().tokenizer().decode(&ids, false);
-                text.map_err(|error| Error::Tokenizer(error.to_string()))
-            }
-            Semantics::Paper => {
-                let spoken =
-                    record.transcript.messages.iter().skip_while(|message| message.role != Role::Assistant);
-                let texts = spoken.flat_map(|message| &message.parts).filter_map(|part| match part {
-                    RecordedPart::Text { text } => Some(text.as_str()),
-                    _ => None,
-                });
-                Ok(texts.collect::<Vec<_>>().join("\n"))
-            }
-        }
+    /// Text of the generated tokens, special ones too, as `tokenizer.decode` gives them.
+    fn generated(&self, turns: &[Turn]) -> Result<String> {
+        let ids: Vec<u32> = turns.iter().flat_map(|turn| &turn.ids).copied().collect();
+        let text = self.engine.prompter().tokenizer().decode(&ids, false);
+        text.map_err(|error| Error::Tokenizer(error.to_string()))
     }
+}
+
+/// Texts of a conversation from the model's first turn on.
+fn spoken(record: &Record) -> impl Iterator<Item = &str> {
+    let messages = record.transcript.messages.iter().skip_while(|message| message.role != Role::Assistant);
+    messages.flat_map(|message| &message.parts).filter_map(|part| match part {
+        RecordedPart::Text { text } => Some(text.as_str()),
+        _ => None,
+    })
 }
 
 fn figures(record: &Record, frames: usize) -> RolloutFigures {
     let transcript = &record.transcript;
+    let mut structure = Structure::default();
+    let turns = transcript.messages.iter().filter(|message| message.role == Role::Assistant);
+    for part in turns.flat_map(|message| &message.parts) {
+        if let RecordedPart::Text { text } = part {
+            structure.add(text);
+        }
+    }
     let succeeded = |call: &&ToolCall| matches!(call.outcome, ToolOutcome::Summary { .. });
     let tokens = |sub: bool| -> u64 {
         let calls = transcript.calls.iter().filter(|call| call.step.contains("/sub") == sub);
@@ -336,6 +348,7 @@ fn figures(record: &Record, frames: usize) -> RolloutFigures {
         subagent_tokens: tokens(true) as usize,
         frames,
         truncated: transcript.truncated,
+        structure,
         ..RolloutFigures::default()
     }
 }

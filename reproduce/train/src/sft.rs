@@ -18,8 +18,7 @@ use crate::data::Conversations;
 use crate::error::{Error, Result};
 use crate::example::Example;
 use crate::learner::Learner;
-use crate::objective::token_logprobs;
-use crate::optimizer::{AdamW, AdamWConfig, Gradients};
+use crate::optimizer::{AdamWConfig, Gradients};
 use crate::schedule::Schedule;
 
 /// Knobs of SFT.
@@ -102,6 +101,7 @@ pub fn train(
     let checkpoints = Checkpoints::new(out);
     let Start { learner, mut optimizer, mut progress, mut log } =
         checkpoints.start::<_, Progress>(base, compute, &config.optimizer, config)?;
+    learner.check_memory("pack_tokens", config.pack_tokens)?;
     let batches = prepare(data, Arc::clone(learner.prompter()), config.clone(), progress.clone());
     while progress.step < config.steps {
         let started = Instant::now();
@@ -110,7 +110,7 @@ pub fn train(
                 "the data loader stopped before the last step; see the log for its error".to_owned(),
             ))
         })?;
-        let (loss, gradients) = gradients(&learner, &optimizer, &batch.packs)?;
+        let (loss, gradients) = gradients(&learner, &batch.packs)?;
         let factor = config.schedule.factor(progress.step, config.steps);
         let grad_norm = optimizer.step(&gradients, factor)?;
         progress = batch.next;
@@ -141,24 +141,24 @@ pub fn train(
 ///
 /// # Errors
 /// Packs without a learned token; tensor arithmetic.
-pub fn gradients(learner: &Learner, optimizer: &AdamW, packs: &[Vec<Example>]) -> Result<(f64, Gradients)> {
+pub fn gradients(learner: &Learner, packs: &[Vec<Example>]) -> Result<(f64, Gradients)> {
     let learned: usize = packs.iter().flatten().map(Example::learned).sum();
     if learned == 0 {
         return Err(Error::NothingLearned);
     }
-    let parts = learner.workers().map(packs, |pack| {
+    let gradients_of = |pack: &Vec<Example>| {
         let batch: Vec<&Example> = pack.iter().collect();
-        let targets: Vec<u32> = pack.iter().flat_map(Example::targets).collect();
-        let (logprobs, _) = token_logprobs(&learner.logits(&batch)?, &targets, 1.0)?;
-        let part = (logprobs.sum_all()? / -(learned as f64))?;
-        Ok((f64::from(part.to_scalar::<f32>()?), Gradients::of(optimizer.weights(), &part.backward()?)?))
-    })?;
-    let (mut loss, mut gradients) = (0.0, Gradients::default());
-    for (part, its) in parts {
-        loss += part;
-        gradients.add(its)?;
-    }
-    Ok((loss, gradients))
+        learner.gradients(&batch, 1.0, |logprobs, _| Ok(((logprobs.sum_all()? / -(learned as f64))?, ())))
+    };
+    learner.workers().fold(
+        packs,
+        gradients_of,
+        (0.0, Gradients::default()),
+        |(loss, sum), (its, part, ())| {
+            *loss += part;
+            sum.add(its)
+        },
+    )
 }
 
 /// Makes batches on a thread of its own while the model computes.

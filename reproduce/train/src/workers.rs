@@ -55,9 +55,28 @@ impl Workers {
         parts: &[P],
         work: impl Fn(&P) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
+        let results = Vec::with_capacity(parts.len());
+        self.fold(parts, work, results, |results, result| {
+            results.push(result);
+            Ok(())
+        })
+    }
+
+    /// Adds `work` of every part to a sum, in the order of the parts, each as soon as those before it are added: of parts
+    /// that are computed one at a time, no two results live.
+    ///
+    /// # Errors
+    /// The first part in order that failed.
+    pub fn fold<P: Sync, R: Send, S: Send>(
+        &self,
+        parts: &[P],
+        work: impl Fn(&P) -> Result<R> + Sync,
+        sum: S,
+        add: impl Fn(&mut S, R) -> Result<()> + Sync,
+    ) -> Result<S> {
         let pools = self.pools(parts.len())?;
         let queue = Mutex::new(0..parts.len());
-        let results = Mutex::new((0..parts.len()).map(|_| None).collect::<Vec<_>>());
+        let sum = Mutex::new(Sum { all: Ok(sum), next: 0, waiting: BTreeMap::new() });
         std::thread::scope(|scope| {
             for pool in pools.iter() {
                 let take_all = || {
@@ -65,14 +84,39 @@ impl Workers {
                         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
                         let Some(place) = next else { return };
                         let result = work(&parts[place]);
-                        results.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(result);
+                        let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+                        sum.waiting.insert(place, result);
+                        if sum.add_next(&add) {
+                            return;
+                        }
                     }
                 };
                 scope.spawn(move || pool.install(take_all));
             }
         });
-        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        results.into_iter().flatten().collect()
+        sum.into_inner().unwrap_or_else(PoisonError::into_inner).all
+    }
+}
+
+/// The sum of the parts up to one, and results of later parts.
+struct Sum<S, R> {
+    all: Result<S>,
+    next: usize,
+    waiting: BTreeMap<usize, Result<R>>,
+}
+
+impl<S, R> Sum<S, R> {
+    /// Adds the results that follow. Whether one failed.
+    fn add_next(&mut self, add: impl Fn(&mut S, R) -> Result<()>) -> bool {
+        while let Ok(all) = &mut self.all
+            && let Some(result) = self.waiting.remove(&self.next)
+        {
+            self.next += 1;
+            if let Err(error) = result.and_then(|result| add(all, result)) {
+                self.all = Err(error);
+            }
+        }
+        self.all.is_err()
     }
 }
 
@@ -81,6 +125,31 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+
+    /// What counts how many of it live.
+    struct Counted<'a>(&'a AtomicUsize);
+
+    impl Drop for Counted<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn one_result_lives_at_a_time_where_one_part_is_computed_at_a_time() {
+        let workers = Workers { at_once: 1, pools: Mutex::default() };
+        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let made = |_: &usize| {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            Ok(Counted(&now))
+        };
+        let parts: Vec<usize> = (0..9).collect();
+        let added = workers.fold(&parts, made, 0, |sum, _: Counted<'_>| {
+            *sum += 1;
+            Ok(())
+        });
+        assert_eq!((added.unwrap(), most.into_inner()), (9, 1));
+    }
 
     #[test]
     fn no_more_parts_are_computed_at_a_time_than_the_device_takes() {
@@ -98,6 +167,9 @@ mod tests {
                 assert_eq!(done.unwrap(), [0, 2, 4, 6, 8, 10, 12, 14]);
             }
             assert_eq!(most.into_inner(), at_once);
+            let failing =
+                |part: &usize| if part % 3 == 2 { Err(Error::Threads(part.to_string())) } else { Ok(()) };
+            assert!(matches!(workers.map(&parts, failing), Err(Error::Threads(part)) if part == "2"));
             assert_eq!(workers.pools.lock().unwrap().len(), 1, "pools are kept");
         }
     }

@@ -12,6 +12,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod cache;
 mod folder;
 mod hash;
 mod listing;
@@ -19,6 +20,7 @@ mod lock;
 mod read;
 mod write;
 
+pub use cache::cache_dir;
 pub use folder::{remove, replace_dir, sync_dir};
 pub use hash::{hex, sha256, sha256_file};
 pub use listing::Listing;

@@ -21,6 +21,8 @@ pub(crate) struct VideoIndex {
     pub header_rate: f64,
     /// Seconds of the stream as the header has them.
     pub header_duration: Option<f64>,
+    /// Seconds of the whole file, sound included, as its header has them.
+    pub file_duration: Option<f64>,
     /// The demuxer reported an error before the end of the file.
     pub damaged: bool,
     /// The video stream's index in the file.
@@ -62,6 +64,7 @@ impl VideoIndex {
             }
         };
         deadline.check()?;
+        let file_duration = input.duration();
         entries.sort_by_key(|entry| entry.pts);
         let (Some(first), Some(end)) = (
             entries.first().map(|entry| entry.pts),
@@ -86,7 +89,19 @@ impl VideoIndex {
         let codec = codec.name().to_owned();
         let info = VideoInfo { width, height, frames, fps, duration, codec, rotation };
         let header_duration = header_duration.map(|duration| seconds(duration, time_base));
-        Ok(Self { entries, time_base, header_rate, header_duration, damaged, stream, has_pts, info })
+        // In microseconds.
+        let file_duration = (file_duration > 0).then(|| file_duration as f64 / 1e6);
+        Ok(Self {
+            entries,
+            time_base,
+            header_rate,
+            header_duration,
+            file_duration,
+            damaged,
+            stream,
+            has_pts,
+            info,
+        })
     }
 
     /// Presentation times of the first and the last frame in seconds.

@@ -110,6 +110,8 @@ pub struct VideoFacts {
     pub rate: f64,
     /// Seconds of the video stream as the header has them; computed where it has none.
     pub stream_duration: f64,
+    /// Seconds of the whole file, sound included, as its header has them; those of the video stream where it has none.
+    pub file_duration: f64,
     /// Presentation time of the first frame in seconds, not moved to 0.
     pub first: f64,
     /// Presentation time of the last frame in seconds.
@@ -207,12 +209,14 @@ impl VideoFile {
     pub fn facts(&self) -> VideoFacts {
         let info = self.info();
         let (first, last) = self.index.ends();
+        let stream_duration = self.index.header_duration.unwrap_or(info.duration);
         VideoFacts {
             width: info.width,
             height: info.height,
             frames: info.frames,
             rate: if self.index.header_rate > 0.0 { self.index.header_rate } else { info.fps },
-            stream_duration: self.index.header_duration.unwrap_or(info.duration),
+            stream_duration,
+            file_duration: self.index.file_duration.unwrap_or(stream_duration),
             first,
             last,
         }

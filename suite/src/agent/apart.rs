@@ -30,15 +30,17 @@ impl Session<'_> {
                     (frames, ToolOutcome::Frames { frames: origins })
                 }
                 Looked::Failed(reason) => (Vec::new(), ToolOutcome::CropFailed { reason }),
+                Looked::Text(text) => (Vec::new(), ToolOutcome::Text { text }),
                 Looked::Malformed(reason) => {
                     self.note_tool_call((turn, index), call, ToolOutcome::Malformed { reason });
                     return Ok(false);
                 }
             };
             let broken = |error| protocol_error("tool", &error);
-            let parts = match self.failure(window, &outcome) {
-                Some(text) => vec![Part::Text(text.map_err(broken)?)],
-                None => self.as_parts(policy, &frames).map_err(broken)?,
+            let parts = match (&outcome, self.failure(window, &outcome)) {
+                (ToolOutcome::Text { text }, _) => vec![Part::Text(text.clone())],
+                (_, Some(text)) => vec![Part::Text(text.map_err(broken)?)],
+                (_, None) => self.as_parts(policy, &frames).map_err(broken)?,
             };
             let mut result = Message::parts(own.result_role.into(), parts);
             result.tool_call_id = reply.tool_calls.get(index).map(|call| call.id.clone());

@@ -14,7 +14,9 @@ pub(super) fn joined(transcript: &Transcript) -> String {
             joined.push_str(&format!("<tool_call>{name} {arguments}</tool_call></tool_response>"));
             match &ran.outcome {
                 ToolOutcome::Frames { frames } => joined.push_str(&"<image_url>".repeat(frames.len())),
-                ToolOutcome::CropFailed { reason } => joined.push_str(reason),
+                ToolOutcome::CropFailed { reason: text } | ToolOutcome::Text { text } => {
+                    joined.push_str(text)
+                }
                 // The sample failed there; what is scored is a sentence about that.
                 ToolOutcome::Malformed { .. } => return String::new(),
                 ToolOutcome::Summary { .. } | ToolOutcome::Ran { .. } | ToolOutcome::CodeFailed { .. } => {}

@@ -27,9 +27,7 @@ impl Session<'_> {
             return Ok(());
         }
         if let Some((own, policy)) = own.and_then(|own| Some((own, own.frames.as_ref()?))) {
-            let message = self.open_own(own, policy).await?;
-            self.begin(system, message);
-            return Ok(());
+            return self.open_own(own, policy, system).await;
         }
         let (mut parts, duration) = match plan.channel {
             _ if plan.is_blind() => (Vec::new(), None),
@@ -51,7 +49,7 @@ impl Session<'_> {
             render::user_text(&self.agent.protocol, self.sample, &plan.mode, &plan.switches, &name, duration)
                 .map_err(|error| protocol_error("open", &error))?;
         let parts = match own {
-            Some(own) => render::opening(own, self.sample, &text, None, parts)
+            Some(own) => render::opening(own, self.sample, &text, (None, &[]), parts)
                 .map_err(|error| protocol_error("open", &error))?,
             None => {
                 parts.push(Part::Text(text));
@@ -85,11 +83,11 @@ impl Session<'_> {
     }
 
     /// The conversation's first messages; an empty system text is none.
-    fn begin(&mut self, system: String, user: Message) {
+    pub(super) fn begin(&mut self, system: String, user: Message) {
         let system = Some(system).filter(|text| !text.is_empty());
         let system = system.map(|text| Message::text(Role::System, text));
         self.messages = system.into_iter().chain([user]).collect();
-        self.transcript.inputs = Some(Fingerprint::of(&self.messages));
+        self.transcript.inputs.get_or_insert_with(|| Fingerprint::of(&self.messages));
     }
 
     /// The overview frames as parts, and the video's duration in seconds. A video that gives none
@@ -101,7 +99,7 @@ impl Session<'_> {
                 self.measured.media_seconds += set.seconds;
                 self.transcript.second_reader |= set.second_reader;
                 let parts = match self.agent.plan.channel {
-                    Channel::FramesVideo => vec![Part::Frames(Frames(set.images.clone()))],
+                    Channel::FramesVideo => vec![Part::Frames(Frames::placed(set.images.clone()))],
                     _ => render::frame_parts(&self.agent.protocol, &set.images)
                         .map_err(|error| protocol_error("open", &error))?,
                 };

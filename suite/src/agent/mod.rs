@@ -2,6 +2,7 @@
 //! `paravt/eval/driver.py`).
 
 mod apart;
+mod clips;
 mod code;
 mod crops;
 mod joined;
@@ -9,6 +10,7 @@ mod messages;
 mod own;
 mod reply;
 mod staged;
+mod tries;
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -65,6 +67,10 @@ struct Session<'a> {
     last_truncated: bool,
     /// Indices of the frames that an agent's own loop has shown.
     seen: Vec<usize>,
+    /// What the last look says of its frames, for the text around them.
+    described: Vec<(&'static str, String)>,
+    /// Turns of the tries before this one.
+    turns_before: usize,
     /// Messages that only the next request has.
     passing: Vec<Message>,
     /// Sampling temperature of the next request, where it is not that of the run.
@@ -91,6 +97,8 @@ impl Agent {
             measured: Measured::default(),
             last_truncated: false,
             seen: Vec::new(),
+            described: Vec::new(),
+            turns_before: 0,
             passing: Vec::new(),
             temperature: None,
             episode: None,
@@ -139,8 +147,8 @@ impl Agent {
 }
 
 impl Session<'_> {
-    /// The conversation up to the text that is scored.
-    async fn converse(&mut self) -> Result<String, SampleError> {
+    /// One conversation up to the text that it ends with; several, where the agent has stages.
+    async fn attempt(&mut self) -> Result<String, SampleError> {
         if let Some((own, policy, stages)) = self.agent.protocol.stages() {
             return self.run_stages(own, policy, stages).await;
         }
@@ -150,14 +158,14 @@ impl Session<'_> {
         }
         if !self.agent.protocol.offers_tool(&self.agent.plan.mode) {
             let limit = self.agent.plan.max_tokens;
-            let completion = self.call("turn0", limit, None, SampleErrorClass::Api).await?;
+            let completion = self.call(&self.step(0), limit, None, SampleErrorClass::Api).await?;
             return match &self.agent.protocol.agent {
                 Some(own) => self.continued(own, completion).await,
                 None => Ok(completion.text),
             };
         }
         for turn in 0..=self.agent.plan.max_turns {
-            let step = format!("turn{turn}");
+            let step = self.step(turn);
             let tools = self.agent.tools();
             let completion =
                 self.call(&step, self.agent.plan.max_tokens, tools, SampleErrorClass::ApiInLoop).await?;
@@ -193,6 +201,11 @@ impl Session<'_> {
         Ok(String::new())
     }
 
+    /// Name of a turn's call: turns are numbered through all tries.
+    fn step(&self, turn: usize) -> String {
+        format!("turn{}", self.turns_before + turn)
+    }
+
     /// Asks for the final answer after the last tool turn.
     async fn force(&mut self) -> Result<String, SampleError> {
         let force = render::force(&self.agent.protocol, self.sample.gold.kind())
@@ -218,6 +231,7 @@ impl Session<'_> {
         messages.append(&mut self.passing);
         let mut request = self.request(step, messages, max_tokens);
         request.tools = tools;
+        request.chat_template = self.agent.chat_template();
         let answer = self.agent.ask(self.sample, &request).await;
         let conversation = conversation_hash(&request.messages);
         self.messages = request.messages;
@@ -236,6 +250,8 @@ impl Session<'_> {
         let (plan, epoch) = (&self.agent.plan, self.epoch);
         let id = CallId { epoch, ..CallId::new(self.sample.uid.as_str(), step) };
         let settings = &plan.request;
+        // A seed of its own: a try may ask the same again.
+        let draw = epoch + self.number() * plan.repeat;
         let generation = Generation {
             max_tokens,
             temperature: self.temperature.unwrap_or(plan.temperature),
@@ -243,7 +259,7 @@ impl Session<'_> {
             top_k: settings.top_k,
             repetition_penalty: settings.repetition_penalty,
             stop: settings.stop.clone(),
-            seed: plan.seed_of(epoch),
+            seed: plan.seed_of(draw),
             logprobs: false,
         };
         Request::new(id, messages, generation)
@@ -328,6 +344,12 @@ impl Agent {
             }
             Err(error) => Answer::Failed(portable(sample, request, error)),
         }
+    }
+
+    /// The chat template of an agent whose own is another than the model's.
+    fn chat_template(&self) -> Option<Arc<str>> {
+        let clips = self.protocol.agent.as_ref()?.clips.as_ref()?;
+        Some(Arc::from(clips.chat_template.as_str()))
     }
 
     /// Tools that a turn offers by the chat API.

@@ -12,7 +12,7 @@ use crate::frames::Pick;
 use crate::media::VideoFacts;
 use crate::message::{Frames, Image, Message, Part, Role};
 use crate::protocol::render::{self, RenderError};
-use crate::protocol::{AgentLoop, CallMessages, FailedCalls, FramePolicy, ResultRole, Scored, SentAs};
+use crate::protocol::{AgentLoop, CallMessages, Clips, FailedCalls, FramePolicy, ResultRole, Scored, SentAs};
 use crate::record::{
     OwnScore, RecordedMessage, RecordedPart, SampleError, SampleErrorClass, ToolCall, ToolOutcome, Transcript,
 };
@@ -28,19 +28,25 @@ pub(super) enum Looked {
     Frames(Vec<Shown>),
     Failed(String),
     Malformed(String),
+    Text(String),
 }
 
 impl Agent {
     /// Score by the agent's own extraction, where its loop is its own.
     pub(super) fn own_score(&self, sample: &Sample, transcript: &Transcript) -> Option<OwnScore> {
         let own = self.protocol.agent.as_ref()?;
+        let is_last = own.is_last(transcript.calls.len().saturating_sub(1));
+        let unanswered = |clips: &Clips| is_last && !clips.is_answered(&transcript.final_text);
         let text = match own.scored {
+            Scored::Last if own.clips.as_ref().is_some_and(unanswered) => String::new(),
             Scored::Last => transcript.final_text.clone(),
             Scored::All => replies(&transcript.messages).join(" "),
             Scored::Joined => joined(transcript),
             Scored::Conversation => conversation(&transcript.messages),
         };
-        let score = self.reference.scorer.score(&sample.gold, &sample.question.letters, &text);
+        let counts = transcript.tries.as_ref().is_none_or(|tries| tries.accepted);
+        let text = if counts { text } else { String::new() };
+        let score = self.reference.scorer.score_sample(sample, &text);
         Some(OwnScore { fidelity: self.plan.fidelity(&self.protocol, &sample.task)?, score })
     }
 
@@ -75,15 +81,18 @@ fn words(message: &RecordedMessage) -> String {
 }
 
 impl Session<'_> {
-    /// The first user message.
+    /// Puts the system text, the overview and the question into the conversation.
     pub(super) async fn open_own(
         &mut self,
         own: &AgentLoop,
         policy: &FramePolicy,
-    ) -> Result<Message, SampleError> {
+        system: String,
+    ) -> Result<(), SampleError> {
         let broken = |error: RenderError| protocol_error("open", &error);
         let looks = self.agent.looks()?;
         let video = self.facts().await.map_err(|lost| self.lost(lost))?;
+        let policy = &policy.of(&video);
+        let system = render::system_of_try(own, policy, self.number()).map_err(broken)?.unwrap_or(system);
         let overview = policy.overview.filter(|_| !self.agent.plan.is_blind());
         let shown = match overview {
             Some(overview) => {
@@ -92,7 +101,7 @@ impl Session<'_> {
                     let message = format!("{} frames are too few for an overview", video.frames);
                     return Err(self.lost(NoFrames { message, timed_out: false }));
                 }
-                self.picked(policy, &video, look).await.map_err(|lost| self.lost(lost))?
+                self.picked(policy, &video, look, true).await.map_err(|lost| self.lost(lost))?
             }
             None => Vec::new(),
         };
@@ -102,8 +111,9 @@ impl Session<'_> {
         let question = render::user_text(protocol, self.sample, &plan.mode, &plan.switches, &name, None);
         let parts = self.as_parts(policy, &shown).map_err(broken)?;
         let question = question.map_err(broken)?;
-        let parts = render::opening(own, self.sample, &question, Some(&video), parts).map_err(broken)?;
-        Ok(message(Role::User, parts))
+        let parts = render::opening(own, self.sample, &question, (Some(&video), &self.described), parts);
+        self.begin(system, message(Role::User, parts.map_err(broken)?));
+        Ok(())
     }
 
     /// Runs the calls of a turn and appends the reply and its answer; false where the conversation ends instead.
@@ -120,8 +130,11 @@ impl Session<'_> {
         if own.harness.calls == CallMessages::Apart {
             return self.run_apart(own, policy, turn, calls, reply).await;
         }
+        if let Some(clips) = &own.clips {
+            return self.run_clips(own, clips, policy, (turn, calls), reply).await;
+        }
         let looks = self.agent.looks()?;
-        let (mut shown, mut windows, mut failure) = (Vec::new(), Vec::new(), None);
+        let (mut shown, mut windows, mut texts, mut failure) = (Vec::new(), Vec::new(), String::new(), None);
         for (index, call) in calls.iter().enumerate() {
             let looked = self.look_own(policy, looks, call).await?;
             let window = *call.window.as_ref().unwrap_or(&TimeSpan::new(f64::NAN, f64::NAN));
@@ -134,6 +147,10 @@ impl Session<'_> {
                 }
                 Looked::Failed(reason) => ToolOutcome::CropFailed { reason },
                 Looked::Malformed(reason) => ToolOutcome::Malformed { reason },
+                Looked::Text(text) => {
+                    texts.push_str(&text);
+                    ToolOutcome::Text { text }
+                }
             };
             failure = failure.or_else(|| self.failure(window, &outcome));
             self.note_tool_call((turn, index), call, outcome);
@@ -146,6 +163,7 @@ impl Session<'_> {
                 render::own_response(&self.agent.protocol, own, &prompt, turn + 1, window, parts)
                     .map_err(broken)?
             }
+            None if !texts.is_empty() => render::with_last_turn(own, turn + 1, vec![Part::Text(texts)]),
             None if own.failed_calls == FailedCalls::Stop => return Ok(false),
             None => {
                 let text = failure.transpose().map_err(broken)?.unwrap_or_default();
@@ -171,7 +189,7 @@ impl Session<'_> {
         let finite = |time: fn(&TimeSpan) -> f64| window.map(time).filter(|value| value.is_finite());
         let (start, end) = (finite(|window| window.start), finite(|window| window.end));
         self.transcript.tool_calls.push(ToolCall {
-            turn,
+            turn: self.turns_before + turn,
             index,
             call: call.value.clone(),
             start,
@@ -193,6 +211,7 @@ impl Session<'_> {
             }
             ToolOutcome::Malformed { reason } => Some(render::call_error(protocol, reason)),
             ToolOutcome::Frames { .. }
+            | ToolOutcome::Text { .. }
             | ToolOutcome::Summary { .. }
             | ToolOutcome::Ran { .. }
             | ToolOutcome::CodeFailed { .. } => None,
@@ -207,9 +226,9 @@ impl Session<'_> {
     /// Frames as the model is given them; a single one as an image.
     pub(super) fn as_parts(&self, policy: &FramePolicy, shown: &[Shown]) -> Result<Vec<Part>, RenderError> {
         if policy.sent_as == SentAs::Video && shown.len() > 1 {
-            return Ok(vec![Part::Frames(Frames(
-                shown.iter().map(|(image, _)| Arc::clone(image)).collect(),
-            ))]);
+            let clips = self.agent.protocol.agent.as_ref().and_then(|own| own.clips.as_ref());
+            let images = shown.iter().map(|(image, _)| Arc::clone(image)).collect();
+            return Ok(vec![Part::Frames(Frames { images, even: clips.map(|clips| clips.fps) })]);
         }
         render::labelled(&self.agent.protocol, shown.iter().map(|(image, time)| (image, Some(*time))))
     }
@@ -248,36 +267,45 @@ impl Session<'_> {
             Err(lost) => return Ok(Looked::Failed(self.noted(lost))),
         };
         let none = BTreeMap::new();
-        let errors = self.agent.protocol.agent.as_ref().map_or(&none, |own| &own.harness.errors);
+        let policy = policy.of(&video);
+        let own = self.agent.protocol.agent.as_ref();
+        let errors = own.map_or(&none, |own| &own.harness.errors);
         let name = self.sample.video_name();
         let view = View {
             video: &video,
             name: &name,
             seen: &self.seen,
             max_frames: self.agent.protocol.tool.max_frames,
-            policy,
+            policy: &policy,
+            clips: own.and_then(|own| own.clips.as_ref()),
             errors,
         };
+        if let Some(text) = looks.text(call, &view) {
+            return Ok(Looked::Text(text));
+        }
         let look = match looks.look(call, &view) {
             Ok(look) => look,
             Err(reason) => return Ok(Looked::Failed(reason)),
         };
-        Ok(match self.picked(policy, &video, look).await {
+        Ok(match self.picked(&policy, &video, look, false).await {
             Ok(frames) => Looked::Frames(frames),
             Err(lost) => Looked::Failed(self.noted(lost)),
         })
     }
 
-    /// The frames of a look, decoded off the async threads.
+    /// The frames of a look, of the first message or of a call, decoded off the async threads.
     pub(super) async fn picked(
         &mut self,
         policy: &FramePolicy,
         video: &VideoFacts,
         look: Look,
+        is_first: bool,
     ) -> Result<Vec<Shown>, NoFrames> {
-        let size = policy.size.apply((video.width, video.height), look.scale, look.indices.len());
-        let size = size.map_err(|message| NoFrames { message, timed_out: false })?;
-        let pick = Pick { indices: look.indices, size, filter: policy.filter, encoding: policy.encoding };
+        let sizes = self.sizes(policy, video, &look, is_first);
+        let (size, stored) = sizes.map_err(|message| NoFrames { message, timed_out: false })?;
+        self.described = look.slots;
+        let (filter, encoding) = (policy.filter, policy.encoding);
+        let pick = Pick { indices: look.indices, stored, size, filter, encoding };
         self.seen.extend(&pick.indices);
         let source = Arc::clone(&self.agent.frames);
         let set = self.blocking(move |path| source.pick(path, &pick)).await?;

@@ -6,7 +6,7 @@ use super::select;
 use super::{Evaluation, RunError, Workspace};
 use crate::media::{MediaError, VideoFile, VideoRequest, planned_size};
 use crate::plan::{CropMode, RunPlan};
-use crate::protocol::{AgentLoop, FramePolicy, render};
+use crate::protocol::{AgentLoop, FramePolicy, Protocol, render};
 use crate::sample::Sample;
 
 /// Pixels along one side that become one visual token (patch 16, merged 2 by 2).
@@ -53,7 +53,12 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     let plan = config.plan(protocol)?;
     let selected = select::samples(run.task, plan.profile, &config, &workspace.data)?;
     let samples = &selected.samples;
-    let system = render::dialect_system_text(protocol, &plan.mode, plan.dialect)?;
+    let own = protocol.agent.as_ref().and_then(|own| Some((own, own.frames?)));
+    let of_try = own.map(|(own, frames)| render::system_of_try(own, &frames, 0)).transpose()?.flatten();
+    let system = match of_try {
+        Some(text) => text,
+        None => render::dialect_system_text(protocol, &plan.mode, plan.dialect)?.to_owned(),
+    };
     let user = |sample: &Sample| -> Result<String, RunError> {
         let name = sample.video_name();
         let text = render::user_text(protocol, sample, &plan.mode, &plan.switches, &name, None)?;
@@ -88,12 +93,12 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     Ok(Forecast {
         protocol_hash: protocol.hash(),
         samples: samples.len(),
-        calls: model_calls(samples.len() * plan.repeat, &plan, protocol.offers_tool(&plan.mode)),
+        calls: model_calls(samples.len() * plan.repeat, &plan, protocol),
         text_tokens: times * text_bytes / BYTES_PER_TOKEN,
         visual_tokens: times * visual_tokens,
         frames: times * frames,
         without_frames,
-        system: system.to_owned(),
+        system,
         first_uid: first.uid.clone(),
         first_user: user(first)?,
         plan,
@@ -104,6 +109,7 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
 /// Maximum of frames in the first turn of an agent's own loop, and their size.
 fn overview_of(policy: &FramePolicy, video: &Path) -> Result<(usize, u32, u32), MediaError> {
     let facts = VideoFile::open(video)?.facts();
+    let policy = policy.of(&facts);
     let count = policy.overview.map_or(0, |overview| overview.frames.min(facts.frames));
     let size = policy.size.apply((facts.width, facts.height), 1.0, count);
     let (width, height) = size.map_err(MediaError::Request)?;
@@ -111,8 +117,10 @@ fn overview_of(policy: &FramePolicy, video: &Path) -> Result<(usize, u32, u32), 
 }
 
 /// Fewest and most model calls of a run.
-fn model_calls(samples: usize, plan: &RunPlan, tool: bool) -> (u128, Option<u128>) {
+fn model_calls(samples: usize, plan: &RunPlan, protocol: &Protocol) -> (u128, Option<u128>) {
     let fewest = samples as u128;
+    let tool = protocol.offers_tool(&plan.mode);
+    let tries = protocol.agent.as_ref().map_or(1, |own| own.tries.count) as u128;
     let subagents = tool && plan.crop == CropMode::Subagent;
     if subagents && plan.max_parallel == 0 {
         return (fewest, None);
@@ -121,7 +129,7 @@ fn model_calls(samples: usize, plan: &RunPlan, tool: bool) -> (u128, Option<u128
     // The forced answer follows the last turn with tools; without turns, the first answer's calls run.
     let main = if tool { turns + 1 } else { 1 };
     let crops = if subagents { turns.max(1).saturating_mul(plan.max_parallel as u128) } else { 0 };
-    (fewest, Some(main.saturating_add(crops).saturating_mul(fewest)))
+    (fewest, Some(main.saturating_add(crops).saturating_mul(tries).saturating_mul(fewest)))
 }
 
 /// Tokens along a side. Python rounds half a token to the even number.

@@ -56,11 +56,16 @@ impl RunConfig {
             let why = format!("protocol {} chooses its frames itself", protocol.name);
             return Err(ConfigError::Probe { probe, why });
         }
+        if let Some(probe) = self.probe.filter(|probe| *probe == Probe::Blind && own.clips.is_some()) {
+            let why = format!("the texts of protocol {} stand around videos", protocol.name);
+            return Err(ConfigError::Probe { probe, why });
+        }
         let mut request = self.request.clone();
         if request.stop.is_empty() {
             request.stop.clone_from(&own.sampling.stop);
         }
         request.top_p = request.top_p.or(own.sampling.top_p);
+        request.top_k = request.top_k.or(own.sampling.top_k);
         request.repetition_penalty = request.repetition_penalty.or(own.sampling.repetition_penalty);
         let greedy = self.temperature == default.temperature;
         Ok(Self {

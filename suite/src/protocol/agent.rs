@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::harness::{Harness, is_default};
-use super::{CodeRules, Stages, Template};
-use crate::media::VideoRequest;
+use super::{Clips, CodeRules, Stages, Template, Tries};
 pub use crate::media::resample::Resampler as Filter;
+use crate::media::{VideoFacts, VideoRequest};
 use crate::sample::Sample;
 
 /// An agent's own loop.
@@ -24,7 +24,8 @@ pub struct AgentLoop {
     pub turns: usize,
     /// The first user message; slots `frames` (the overview), `question` (the split's question text), `stripped` (the
     /// same without blanks around it), `seconds` (length of the video, half a second less, at least 1, rounded down) and
-    /// `side` (its shorter side in pixels); with [`code`](Self::code) `question` and `video_info`.
+    /// `side` (its shorter side in pixels); with [`clips`](Self::clips) also `fps` and `count` of the frames, `duration` (frames
+    /// by their rate) and `file_duration` in seconds; with [`code`](Self::code) `question` and `video_info`.
     #[serde(default = "opening", skip_serializing_if = "is_opening")]
     pub opening: Template,
     /// The question in the results of later turns, by split, else by kind: slot `prompt` of `crop_response`. By
@@ -58,6 +59,12 @@ pub struct AgentLoop {
     /// Frames and their size; without it an overview as the run says, of one turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<FramePolicy>,
+    /// A video for each call, in the place of frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clips: Option<Clips>,
+    /// Fresh beginnings where an answer does not count.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tries: Tries,
     /// A tool that runs code of the model, in the place of frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<CodeRules>,
@@ -152,7 +159,7 @@ impl Continued {
 }
 
 /// Which frames are shown, and how they are encoded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FramePolicy {
     /// Frames of the first turn; none where it has only text.
@@ -170,6 +177,36 @@ pub struct FramePolicy {
     /// What the frames of a message are to the model.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sent_as: SentAs,
+    /// What is another for long videos.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub long: Option<LongVideos>,
+}
+
+/// Frames of videos beyond a length.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LongVideos {
+    /// Length in seconds that is not long yet: frames by their average rate.
+    pub seconds: f64,
+    /// Frames of the first turn, in the place of those of the overview.
+    pub frames: usize,
+    /// Size of a frame.
+    pub size: SizeRule,
+}
+
+impl FramePolicy {
+    /// The policy for a video, by its length.
+    pub fn of(&self, video: &VideoFacts) -> Self {
+        match self.long {
+            Some(long) if video.frames as f64 / video.rate > long.seconds => Self {
+                overview: self.overview.map(|overview| Overview { frames: long.frames, ..overview }),
+                size: long.size,
+                long: None,
+                ..*self
+            },
+            _ => *self,
+        }
+    }
 }
 
 /// What frames are to the model.
@@ -213,6 +250,8 @@ pub struct Budget {
 pub enum SizeRule {
     /// The longer side reduced to this many pixels, the other rounded down.
     LongSide(u32),
+    /// Reduced to fit into this width and height, the sides rounded down.
+    Within(u32, u32),
     /// At most `max` pixels and then at least `min`, sides rounded down.
     Pixels {
         /// Fewest pixels of a frame that is reduced.
@@ -254,6 +293,10 @@ impl SizeRule {
                     ((width * (side_length / height)) as u32, side)
                 }
             }
+            Self::Within(wide, high) if size.0 > wide || size.1 > high => {
+                let factor = (f64::from(wide) / width).min(f64::from(high) / height);
+                ((width * factor) as u32, (height * factor) as u32)
+            }
             Self::Pixels { min, max } if width * height > f64::from(max) => within(size, min, max),
             Self::Multiple(unit) => {
                 let side = |side: f64| {
@@ -271,7 +314,7 @@ impl SizeRule {
                 };
                 request.frame_size(count, size.0, size.1)?
             }
-            Self::LongSide(_) | Self::Pixels { .. } | Self::Whole => size,
+            Self::LongSide(_) | Self::Within(..) | Self::Pixels { .. } | Self::Whole => size,
         };
         match found {
             (0, _) | (_, 0) => Err(format!("{} by {} pixels come to {found:?}", size.0, size.1)),
@@ -312,6 +355,9 @@ pub struct Sampling {
     /// Nucleus sampling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
+    /// Tokens among which one is drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<u32>,
     /// Repetition penalty; without it a server takes that of the model's folder, as `generate` of transformers does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repetition_penalty: Option<f64>,
@@ -337,6 +383,8 @@ impl AgentLoop {
             continued: BTreeMap::new(),
             harness: Harness::default(),
             frames: None,
+            clips: None,
+            tries: Tries::default(),
             code: None,
             stages: None,
             sampling: Sampling::default(),
@@ -378,7 +426,8 @@ fn is_opening(template: &Template) -> bool {
 mod tests {
     use super::*;
 
-    /// Sizes of the authors' own code: Conan's `save_video_frames`, VideoZoomer's `extract_video_clip`, EVA's
+    /// Sizes of the authors' own code: Conan's `save_video_frames`, FrameThinker's
+    /// `scale_down_preserving_aspect_ratio`, VideoZoomer's `extract_video_clip`, EVA's
     /// `_resize_with_opencv`.
     #[test]
     fn sizes_are_those_of_the_authors_code() {
@@ -389,6 +438,10 @@ mod tests {
         assert_eq!(size(long, (640, 360), 1.0), Some((448, 251)), "0.7 times 360 is below 252 in floats");
         assert_eq!(size(long, (448, 300), 1.0), Some((448, 300)));
         assert_eq!(size(long, (4096, 2), 1.0), None);
+        let fitted = SizeRule::Within(640, 360);
+        assert_eq!(size(fitted, (1920, 1080), 1.0), Some((640, 360)));
+        assert_eq!(size(fitted, (100, 1000), 1.0), Some((36, 360)));
+        assert_eq!(size(fitted, (320, 240), 1.0), Some((320, 240)));
         let pixels = SizeRule::Pixels { min: 25_088, max: 100_352 };
         assert_eq!(size(pixels, (1920, 1080), 1.0), Some((422, 237)));
         assert_eq!(size(pixels, (320, 240), 1.0), Some((320, 240)));

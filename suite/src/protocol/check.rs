@@ -1,6 +1,6 @@
 //! Validation of protocol files beyond their types.
 
-use super::{CodeRules, Encoding, Protocol, SentAs, Template};
+use super::{AgentLoop, CodeRules, Encoding, Protocol, SentAs, SizeRule, Template, Tries};
 
 /// A protocol that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +28,13 @@ const LABEL: [&str; 6] = ["time", "time2", "hms", "mmss", "index", "frame"];
 
 /// Slots of an agent's first message.
 const OPENING: [&str; 5] = ["frames", "question", "stripped", "seconds", "side"];
+
+/// More of them where each call shows a video.
+const CLIPS_OPENING: [&str; 9] =
+    ["frames", "question", "stripped", "seconds", "side", "fps", "count", "duration", "file_duration"];
+
+/// Slots of a result with a video.
+const CLIP: [&str; 6] = ["turn", "start", "end", "fps", "count", "frames"];
 
 /// The same where the agent writes code over the video.
 const CODE_OPENING: [&str; 2] = ["question", "video_info"];
@@ -70,6 +77,14 @@ impl Protocol {
                 return Err(invalid("agent.frames.overview.at_least", problem));
             }
         }
+        positive("agent.tries.count", own.tries.count > 0)?;
+        if let Some(long) = own.frames.and_then(|frames| frames.long) {
+            positive("agent.frames.long.seconds", long.seconds > 0.0)?;
+            positive("agent.frames.long.frames", long.frames > 0)?;
+        }
+        if own.tries != Tries::default() && own.frames.is_none() {
+            return Err(invalid("agent.tries", "expected with `agent.frames` alone"));
+        }
         for (kind, continued) in &own.continued {
             positive(&format!("agent.continued.{kind}.max_tokens"), continued.max_tokens > 0)?;
         }
@@ -80,6 +95,12 @@ impl Protocol {
                 "frames that are sent as a video have no labels; leave it out",
             ));
         }
+        if as_video && own.turns > 1 && own.clips.is_none() {
+            let problem = "a request has the positions of one video, and calls would add others: write `images`, or \
+                           `agent.clips`, whose videos have none";
+            return Err(invalid("agent.frames.sent_as", problem));
+        }
+        self.check_clips(own, as_video)?;
         let encoding = own.frames.as_ref().map(|frames| frames.encoding);
         if let Some(Encoding::Jpeg(quality)) = encoding
             && !(1..=100).contains(&quality)
@@ -109,6 +130,27 @@ impl Protocol {
             Some(_) => Ok(()),
             None => Err(invalid("reference", "missing: it names the rules of the agent's loop")),
         }
+    }
+
+    fn check_clips(&self, own: &AgentLoop, as_video: bool) -> Result<(), InvalidProtocol> {
+        let Some(clips) = &own.clips else { return Ok(()) };
+        let sized = own.frames.as_ref().is_some_and(|frames| matches!(frames.size, SizeRule::Qwen { .. }));
+        if !as_video || !sized {
+            let problem = "its frames are sent as a video, in a size by rules of Qwen: `agent.frames` needs \
+                           `sent_as = \"video\"` and `size = { qwen = … }`";
+            return Err(invalid("agent.clips", problem));
+        }
+        if !(clips.fps > 0.0 && clips.fps.is_finite()) {
+            return Err(invalid(
+                "agent.clips.fps",
+                format!("expected a positive number, found {}", clips.fps),
+            ));
+        }
+        if clips.stored.is_some_and(|quality| !(1..=100).contains(&quality)) {
+            return Err(invalid("agent.clips.stored", "expected a quality from 1 to 100"));
+        }
+        slots("agent.clips.last_response", &clips.last_response, &CLIP)?;
+        slots("agent.clips.last_error", &clips.last_error, &["start", "end", "reason"])
     }
 
     fn check_modes(&self) -> Result<(), InvalidProtocol> {
@@ -165,7 +207,8 @@ impl Protocol {
     }
 
     fn check_slots(&self) -> Result<(), InvalidProtocol> {
-        let response: &[&str] = match self.agent {
+        let response: &[&str] = match &self.agent {
+            Some(own) if own.clips.is_some() => &CLIP,
             Some(_) => &["n", "start", "end", "frames", "prompt"],
             None => &["n", "start", "end"],
         };
@@ -184,10 +227,12 @@ impl Protocol {
             // Length and size are known where frames are chosen one by one.
             let known = match (&own.frames, &own.code) {
                 (_, Some(_)) => &CODE_OPENING[..],
+                (Some(_), None) if own.clips.is_some() => &CLIPS_OPENING[..],
                 (Some(_), None) => &OPENING[..],
                 (None, None) => &OPENING[..3],
             };
             slots("agent.opening", &own.opening, known)?;
+            own.tries.system.iter().try_for_each(|text| slots("agent.tries.system", text, &["n"]))?;
             for (split, opening) in &own.harness.openings {
                 slots(&format!("agent.harness.openings.{split}"), opening, known)?;
             }

@@ -6,6 +6,7 @@
 mod agent;
 pub mod cache;
 mod check;
+mod clips;
 mod code;
 pub mod file;
 mod harness;
@@ -15,6 +16,7 @@ pub mod render;
 mod stages;
 pub mod template;
 mod tool;
+mod tries;
 
 use std::collections::BTreeMap;
 
@@ -22,16 +24,18 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 pub use agent::{
-    AgentLoop, Budget, Continued, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, ResultRole,
-    Sampling, Scored, SentAs, SizeRule,
+    AgentLoop, Budget, Continued, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, LongVideos, Overview,
+    ResultRole, Sampling, Scored, SentAs, SizeRule,
 };
 pub use check::InvalidProtocol;
+pub use clips::{Clips, Stored};
 pub use code::{CodeRules, CodeTexts};
 pub use harness::{CallMessages, Harness, History};
 pub use mode::{PromptMode, UnknownMode};
 pub use stages::Stages;
 pub use template::Template;
 pub use tool::{CallError, Tool};
+pub use tries::Tries;
 
 /// All texts of one protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

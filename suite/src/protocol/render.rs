@@ -14,7 +14,9 @@ use crate::sample::{Question, QuestionKind, Sample};
 use crate::settings::ToolDialect;
 use crate::text::fixed1;
 
-pub use own::{code_opening, later_question, opening, own_response, with_last_turn};
+pub use own::{
+    clip_response, code_opening, later_question, opening, own_response, system_of_try, with_last_turn,
+};
 
 /// Errors of rendering.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -186,9 +188,17 @@ pub fn crop_response(protocol: &Protocol, n: usize, start: f64, end: f64) -> Res
 /// # Errors
 /// The template asks for something else.
 pub fn crop_error(protocol: &Protocol, start: f64, end: f64, reason: &str) -> Result<String, RenderError> {
+    crop_error_by(&protocol.crop_error, start, end, reason)
+}
+
+/// The same by another text than the protocol's own.
+///
+/// # Errors
+/// The template asks for something else.
+pub fn crop_error_by(template: &Template, start: f64, end: f64, reason: &str) -> Result<String, RenderError> {
     let (start, end) = (fixed1(start), fixed1(end));
     let values = [("start", start.as_str()), ("end", end.as_str()), ("reason", reason)];
-    protocol.crop_error.render(&values).map_err(slot("crop error"))
+    template.render(&values).map_err(slot("crop error"))
 }
 
 /// Why a call cannot be run, in the protocol's words.

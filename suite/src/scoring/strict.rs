@@ -162,7 +162,7 @@ fn first_group(regex: &Regex, text: &str) -> Option<char> {
 fn stated(text: &str) -> Option<char> {
     static STATED: LazyLock<Regex> = LazyLock::new(|| {
         let lead = r"\b(?i:answer|option)[*_]*(?:\s+(?i:is)|\s*:)[*_:]*\s*(?:[(\[*_]|\\boxed\{)*(?:(?i:option)\s+)?(?:[(\[*_]|\\boxed\{)*";
-        let closed = r"([A-Za-z])(?:[)\]*_.,:;!}]|\s*$|\s*\n)";
+        let closed = r"([A-Za-z])(?:[)\]*_.,:;!}]|\s*</|\s*$|\s*\n)";
         let reason = r"([AI])\s+(?:because|since|as|[-–—(])";
         regex(&format!(r"{lead}(?:{closed}|{reason}|([B-HJ-Z])\s)"))
     });

@@ -30,10 +30,16 @@ pub enum Action {
     Refused,
 }
 
+/// The answer of an action, where it is one.
+pub fn answer(action: &str) -> Option<String> {
+    let is_one = action.starts_with("output answer:");
+    is_one.then(|| strip(&action.replace("output answer:", "")).to_owned())
+}
+
 /// Reads an action for a video of `total` frames at `fps`, of which `count` are shown at once.
 pub fn action(action: &str, fps: f64, total: usize, count: usize) -> Action {
-    if action.starts_with("output answer:") {
-        return Action::Answer(strip(&action.replace("output answer:", "")).to_owned());
+    if let Some(answer) = answer(action) {
+        return Action::Answer(answer);
     }
     if action.contains("get frame") {
         return frame_number(action, fps).map_or(Action::Refused, Action::Number);
@@ -73,15 +79,6 @@ pub fn overview(total: usize, count: usize) -> Vec<usize> {
 
 fn indices(start: f64, end: f64, count: usize) -> Vec<usize> {
     linspace(start, end, count).into_iter().map(|index| index as usize).collect()
-}
-
-/// (width, height) in which a frame is shown: within `limit`, the ratio kept.
-pub fn frame_size((width, height): (u32, u32), limit: (u32, u32)) -> (u32, u32) {
-    if width <= limit.0 && height <= limit.1 {
-        return (width, height);
-    }
-    let scale = (f64::from(limit.0) / f64::from(width)).min(f64::from(limit.1) / f64::from(height));
-    ((f64::from(width) * scale) as u32, (f64::from(height) * scale) as u32)
 }
 
 /// The text of a try by which it is judged: what follows the first question, `None` for a turn of frames
@@ -175,8 +172,6 @@ mod tests {
         ] {
             assert_eq!(read(refused), Action::Refused, "{refused}");
         }
-        assert_eq!(frame_size((1920, 1080), (640, 360)), (640, 360));
-        assert_eq!(frame_size((100, 1000), (640, 360)), (36, 360));
         assert_eq!(overview(9, 8), [0, 1, 2, 3, 4, 5, 6, 8]);
     }
 

@@ -49,13 +49,15 @@ use paravt_suite::reference::Reference;
 use import::Release;
 
 /// All releases; the first is that of protocols that name none.
-pub const REFERENCES: [Reference; 11] = [
+pub const REFERENCES: [Reference; 13] = [
     paravt::REFERENCE,
     paravt::filled::ZOOMS,
     agents::conan::REFERENCE,
     agents::videozoomer::REFERENCE,
     agents::eva::REFERENCE,
+    agents::framethinker::REFERENCE,
     agents::longvt::REFERENCE,
+    agents::video_o3::REFERENCE,
     agents::single::VIDEO_R1,
     agents::single::VIDEOCHAT_R1,
     agents::single::TIME_R1,
@@ -64,12 +66,14 @@ pub const REFERENCES: [Reference; 11] = [
 ];
 
 /// Releases whose texts can be imported; the first is that of the reference.
-pub static RELEASES: [&Release; 11] = [
+pub static RELEASES: [&Release; 13] = [
     &paravt::import::RELEASE,
     &agents::conan::RELEASE,
     &agents::videozoomer::RELEASE,
     &agents::eva::RELEASE,
+    &agents::framethinker::RELEASE,
     &agents::longvt::RELEASE,
+    &agents::video_o3::RELEASE,
     &agents::single::VIDEO_R1_RELEASE,
     &agents::single::VIDEO_RFT_RELEASE,
     &agents::single::VIDEOCHAT_R1_RELEASE,

@@ -1,9 +1,13 @@
-//! Video-o3, as its fork has it (ZZQ987/Video-o3-Qwen3VL a6e0973, `Eval/vlmeval/vlm/video_o3/model.py`): the answer and
-//! the call of a reply.
+//! Video-o3, as its fork has it (ZZQ987/Video-o3-Qwen3VL a6e0973): the answer and the call of a reply, the frames of
+//! both, and the score.
+//!
+//! Sources below `Eval/vlmeval`: `vlm/video_o3/model.py` (answer, call), `vlm/video_o3/vision_process.py` (frames of a
+//! call), `dataset/videomme.py` and its like (frames of the first message), `dataset/utils` (scores).
 
+use paravt_suite::media::{VideoRequest, frame_indices};
 use paravt_suite::text::between;
 
-use crate::python::{PyValue, loads, repr, strip};
+use crate::python::{PyValue, loads, repr, repr_float, strip};
 
 /// The answer of a reply: what stands between its first `<answer>` and its first `</answer>`. `Some(None)` where both
 /// are there in the wrong order, for which the release asks the model again with nothing new.
@@ -23,52 +27,124 @@ pub struct Grounding {
     pub strategy: String,
 }
 
-/// Why a call is not read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GroundingError {
-    /// No closed `<grounding>`.
-    #[error("no closed <grounding> block")]
-    Absent,
-    /// No braces within it.
-    #[error("no object in the <grounding> block")]
-    NoObject,
-    /// Not JSON, not even with double quotes for single ones.
-    #[error("the object in the <grounding> block is not JSON: {0}")]
-    NotJson(String),
-    /// `temporal_segment` or `sampling_strategy` is absent.
-    #[error("the <grounding> object lacks temporal_segment or sampling_strategy")]
-    Field,
-    /// The segment is not a list of two.
-    #[error("temporal_segment is not a list of two")]
-    Segment,
-    /// A bound is not a number.
-    #[error("temporal_segment holds something else than numbers")]
-    Bound,
-}
-
 /// The last `<grounding>` of a reply (`extract_grounding_info`).
 ///
 /// # Errors
-/// Where the release raises; the model is shown why and asked again.
-pub fn grounding(reply: &str) -> Result<Grounding, GroundingError> {
-    let body = between(reply, "<grounding>", "</grounding>").last().ok_or(GroundingError::Absent)?;
-    let (start, end) = body.find('{').zip(body.rfind('}')).ok_or(GroundingError::NoObject)?;
-    let object = body.get(start..=end).ok_or(GroundingError::NoObject)?;
+/// Python's exception, which the model is shown.
+pub fn grounding(reply: &str) -> Result<Grounding, String> {
+    let absent = || format!("No grounding content found in response: {reply}");
+    let body = strip(between(reply, "<grounding>", "</grounding>").last().ok_or_else(absent)?);
+    let braces = body.find('{').zip(body.rfind('}')).filter(|(start, end)| start < end);
+    let (start, end) = braces.ok_or_else(|| format!("Invalid grounding content: {body}"))?;
+    let object = &body[start..=end];
     let value = loads(object)
         .or_else(|_| loads(&object.replace('\'', "\"")))
-        .map_err(|error| GroundingError::NotJson(error.to_string()))?;
+        .map_err(|error| format!("Failed to parse grounding JSON: {object}. Error: {error}"))?;
     let (Some(segment), Some(strategy)) = (value.get("temporal_segment"), value.get("sampling_strategy"))
     else {
-        return Err(GroundingError::Field);
+        return Err(format!("Missing required fields in grounding JSON: {}", repr(&value)));
     };
-    let PyValue::List(bounds) = segment else { return Err(GroundingError::Segment) };
-    let [start, end] = &bounds[..] else { return Err(GroundingError::Segment) };
-    let bound = |value: &PyValue| value.to_float().map_err(|_| GroundingError::Bound);
+    let shape = || format!("Invalid temporal_segment format: {}", repr(segment));
+    let PyValue::List(bounds) = segment else { return Err(shape()) };
+    let [start, end] = &bounds[..] else { return Err(shape()) };
+    let bound = |value: &PyValue| {
+        value.to_float().map_err(|error| match value {
+            // Not among the exceptions that are given other words.
+            PyValue::Int(_) => error,
+            _ => format!("Failed to convert temporal_segment to float: {}. Error: {error}", repr(segment)),
+        })
+    };
     let strategy = match strategy {
         PyValue::Str(text) => text.clone(),
         other => repr(other),
     };
     Ok(Grounding { start: bound(start)?, end: bound(end)?, strategy })
+}
+
+/// Frames of one video, and how many of them are in a second.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampled {
+    /// Indices in the video.
+    pub indices: Vec<usize>,
+    /// Frames per second, as the model is shown it.
+    pub fps: f64,
+}
+
+/// Frames of the first message: `rate` a second, or `limit` evenly where those are more (`save_video_frames`).
+pub fn overview(total: usize, fps: f64, rate: f64, limit: usize) -> Sampled {
+    let seconds = total as f64 / fps;
+    let wanted = (seconds * rate) as usize;
+    if wanted > limit {
+        let step = total as f64 / (limit + 1) as f64;
+        let indices = (1..=limit).map(|frame| (frame as f64 * step) as usize).collect();
+        return Sampled { indices, fps: limit as f64 / seconds };
+    }
+    let step = fps / rate;
+    Sampled { indices: (0..wanted).map(|frame| (frame as f64 * step) as usize).collect(), fps: rate }
+}
+
+/// Frames of a call: two a second, from 4 to 768 (`calculate_video_frame_range`, `smart_nframes`).
+///
+/// # Errors
+/// Python's exception, which the model is shown.
+pub fn clip(start: f64, end: f64, total: usize, fps: f64) -> Result<Sampled, String> {
+    let duration = total as f64 / fps;
+    if start >= duration {
+        let start = repr_float(start);
+        return Err(format!("Requested video_start ({start}s) exceeds video duration ({duration:.2}s)."));
+    }
+    if end <= start {
+        let (start, end) = (repr_float(start), repr_float(end));
+        return Err(format!("Invalid time range: video_end ({end}s) <= video_start ({start}s)."));
+    }
+    // As Python's max(0.0, min(time, duration)), where NaN comes out as 0.
+    let clamped = |time: f64| {
+        let below = if duration < time { duration } else { time };
+        if below > 0.0 { below } else { 0.0 }
+    };
+    let (start, end) = (clamped(start), clamped(end));
+    let first = (start * fps).ceil();
+    let last = (end * fps).floor().min(total as f64 - 1.0);
+    if first >= last {
+        return Err(format!(
+            "Invalid time range: Start frame {first:.0} (at {}s) exceeds end frame {last:.0} (at {}s). Video duration: \
+             {duration:.2}s ({total} frames @ {}fps)",
+            repr_float(start),
+            repr_float(end),
+            repr_float(fps),
+        ));
+    }
+    let request = VideoRequest { start: Some(start), end: Some(end), ..VideoRequest::at_default_rate() };
+    let indices = frame_indices(&request, total, fps)?;
+    let fps = indices.len() as f64 / (last - first + 1.0) * fps;
+    Ok(Sampled { indices, fps })
+}
+
+/// The option that a benchmark's evaluation reads in an answer; empty where it finds none. What VLMEvalKit then guesses
+/// from the texts of the options is not repeated.
+pub fn option(split: &str, answer: &str) -> String {
+    let letter = |letters: &str| {
+        // Of the words that are taken out first, these alone have a letter of an option.
+        let text = answer.replace("Best answer:Best option:", "").replace("Answer:", "");
+        text.chars().find(|c| letters.contains(*c)).map(String::from).unwrap_or_default()
+    };
+    match split {
+        "longvideobench" => letter("ABCDE"),
+        "lvbench" => polished(answer),
+        "mlvu" => match answer.split_once(')') {
+            Some((before, _)) => before.chars().last().map(String::from).unwrap_or_default(),
+            None => answer.to_owned(),
+        },
+        _ => letter("ABCD"),
+    }
+}
+
+/// `_polish_answer`.
+fn polished(answer: &str) -> String {
+    let text = strip(strip(answer).split(')').next().unwrap_or_default());
+    let text = text.split('(').nth(1).map_or(text, strip);
+    let word = strip(text.split(' ').next().unwrap_or_default());
+    word.chars().next().map(|c| c.to_uppercase().collect()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -89,16 +165,74 @@ mod tests {
         let text = r#"{"temporal_segment": [1, "2.5"], "sampling_strategy": "fine"}"#;
         assert_eq!(read(&format!("json {text}.")), Ok(fine.clone()));
         assert_eq!(read(&text.replace('"', "'")), Ok(fine));
+    }
+
+    /// Errors and frames of the authors' functions, run on these arguments.
+    #[test]
+    fn refused_calls_are_in_the_words_of_the_release() {
+        let read = |body: &str| grounding(&format!("x<grounding>{body}</grounding>")).unwrap_err();
+        let long = "1".repeat(400);
+        let huge = format!(r#"{{"temporal_segment": [{long}, 2], "sampling_strategy": "fine"}}"#);
         for (body, error) in [
-            ("} {", GroundingError::NoObject),
-            ("none", GroundingError::NoObject),
-            ("{}", GroundingError::Field),
-            (r#"{"temporal_segment": 1, "sampling_strategy": 2}"#, GroundingError::Segment),
-            (r#"{"temporal_segment": [1, null], "sampling_strategy": 2}"#, GroundingError::Bound),
+            (" } { ", "Invalid grounding content: } {"),
+            ("{}", "Missing required fields in grounding JSON: {}"),
+            (r#"{"temporal_segment": 1, "sampling_strategy": 2}"#, "Invalid temporal_segment format: 1"),
+            (
+                r#"{"temporal_segment": [1, null], "sampling_strategy": 2}"#,
+                "Failed to convert temporal_segment to float: [1, None]. Error: float() argument must be a string or a \
+                 real number, not 'NoneType'",
+            ),
+            (&huge, "int too large to convert to float"),
+            (
+                "{x}",
+                "Failed to parse grounding JSON: {x}. Error: Expecting property name enclosed in double quotes: line 1 \
+                 column 2 (char 1)",
+            ),
         ] {
-            assert_eq!(read(body), Err(error), "{body}");
+            assert_eq!(read(body), error);
         }
-        assert!(matches!(read("{x}"), Err(GroundingError::NotJson(_))));
-        assert_eq!(grounding("<grounding>{}"), Err(GroundingError::Absent));
+        let absent = "No grounding content found in response: </grounding><grounding>";
+        assert_eq!(grounding("</grounding><grounding>"), Err(absent.to_owned()));
+        for (start, end, error) in [
+            (100.0, 120.0, "Requested video_start (100.0s) exceeds video duration (33.37s)."),
+            (5.0, 2.5, "Invalid time range: video_end (2.5s) <= video_start (5.0s)."),
+            (
+                33.36,
+                f64::INFINITY,
+                "Invalid time range: Start frame 1000 (at 33.36s) exceeds end frame 999 (at 33.36666666666667s). Video \
+                 duration: 33.37s (1000 frames @ 29.97002997002997fps)",
+            ),
+        ] {
+            assert_eq!(clip(start, end, 1000, 30_000.0 / 1001.0), Err(error.to_owned()));
+        }
+    }
+
+    #[test]
+    fn frames() {
+        let short = overview(1000, 30_000.0 / 1001.0, 2.0, 768);
+        assert_eq!((short.indices.len(), &short.indices[..4], short.fps), (66, &[0, 14, 29, 44][..], 2.0));
+        let long = overview(30_000, 25.0, 2.0, 768);
+        assert_eq!(
+            (long.indices.len(), long.indices[0], long.indices[767], long.fps),
+            (768, 39, 29_960, 0.64)
+        );
+        let clip = clip(f64::NAN, 3.0, 1000, 25.0).unwrap();
+        assert_eq!((clip.indices, clip.fps), (vec![0, 15, 30, 45, 60, 75], 6.0 / 76.0 * 25.0));
+    }
+
+    #[test]
+    fn options_are_those_of_each_benchmark() {
+        for (split, answer, found) in [
+            ("videomme", "Answer: B", "B"),
+            ("videomme", "E", ""),
+            ("longvideobench", "so E", "E"),
+            ("lvbench", "(c) a dog", "C"),
+            ("lvbench", "B. a dog", "B"),
+            ("lvbench", " ", ""),
+            ("mlvu", "(D) x", "D"),
+            ("mlvu", "D", "D"),
+        ] {
+            assert_eq!(option(split, answer), found, "{split}: {answer}");
+        }
     }
 }

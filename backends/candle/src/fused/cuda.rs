@@ -1,4 +1,4 @@
-//! Kernels on a GPU: compiled by NVRTC when they are first needed, 0.1 to 0.4 seconds each.
+//! Kernels on a GPU: compiled by NVRTC when a machine first needs them, 0.1 to 0.4 seconds each.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,17 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use candle_core::cuda_backend::cudarc::driver::{
     CudaModule, CudaSlice, DevicePtr as _, LaunchConfig, PushKernelArg as _,
 };
-use candle_core::cuda_backend::cudarc::nvrtc::{CompileOptions, compile_ptx_with_opts};
+use candle_core::cuda_backend::cudarc::nvrtc::{CompileOptions, Ptx, compile_ptx_with_opts, sys};
 use candle_core::cuda_backend::{CudaDType, WrapErr as _};
 use candle_core::{CudaDevice, DType, Error, Result, Storage, Tensor, WithDType};
 use half::bf16;
 
-use super::{Arg, Launch, Launcher, MAX_POINTERS, Module};
+use super::{Arg, KernelCache, Launch, Launcher, MAX_POINTERS, Module, Source};
 
 /// The kernels on one GPU.
 pub(crate) struct CudaLauncher {
     device: CudaDevice,
     modules: Mutex<HashMap<Module, Arc<CudaModule>>>,
+    cache: KernelCache,
 }
 
 /// An argument as a kernel has it.
@@ -30,7 +31,7 @@ enum Value {
 impl CudaLauncher {
     /// For tensors of a device; nothing is compiled yet.
     pub(crate) fn new(device: CudaDevice) -> Self {
-        Self { device, modules: Mutex::default() }
+        Self { device, modules: Mutex::default(), cache: KernelCache::of_user() }
     }
 
     fn module(&self, module: Module) -> Result<Arc<CudaModule>> {
@@ -39,13 +40,17 @@ impl CudaLauncher {
             return Ok(Arc::clone(compiled));
         }
         let context = self.device.cuda_stream().context().clone();
-        let (major, minor) = context.compute_capability().w()?;
-        let options = CompileOptions {
-            options: vec![format!("--gpu-architecture=compute_{major}{minor}"), "--std=c++17".to_owned()],
-            ..CompileOptions::default()
+        let (text, options) =
+            (Module::PTX.to_owned() + &module.text(), Module::options(context.compute_capability().w()?));
+        let source = Source { text: &text, options: &options, compiler: nvrtc_version()? };
+        let compile = || {
+            let options = CompileOptions { options: options.clone(), ..CompileOptions::default() };
+            let compiled = compile_ptx_with_opts(&text, options);
+            compiled
+                .map(|compiled| compiled.to_src())
+                .map_err(|error| Error::msg(format!("NVRTC, {module:?}: {error:?}")))
         };
-        let ptx = compile_ptx_with_opts(Module::PTX.to_owned() + &module.text(), options)
-            .map_err(|error| Error::msg(format!("NVRTC, {module:?}: {error:?}")))?;
+        let ptx = Ptx::from_src(self.cache.get(source, compile)?);
         let compiled = context.load_module(ptx).w()?;
         modules.insert(module, Arc::clone(&compiled));
         Ok(compiled)
@@ -87,6 +92,17 @@ impl CudaLauncher {
             Arg::Float(number) => Value::Float(*number as f32),
         })
     }
+}
+
+/// Of the library that is loaded.
+#[expect(unsafe_code, reason = "a function of NVRTC")]
+fn nvrtc_version() -> Result<(i32, i32)> {
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: it writes two integers.
+    unsafe { sys::nvrtcVersion(&raw mut major, &raw mut minor) }
+        .result()
+        .map_err(|error| Error::msg(format!("NVRTC: {error:?}")))?;
+    Ok((major, minor))
 }
 
 impl Launcher for CudaLauncher {

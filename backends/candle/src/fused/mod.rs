@@ -1,8 +1,9 @@
 //! Kernels of ours in bf16, launched on candle's tensors: each in the place of several of candle's.
 //!
-//! The text is CUDA C++, compiled when a device is opened. It runs on a CPU as well, thread by thread, in the tests.
+//! The text is CUDA C++, compiled when it is first needed on a machine. It runs on a CPU as well, thread by thread, in the tests.
 
 mod attention;
+mod cache;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod rows;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Result, Shape, Tensor};
 
 pub use attention::AttentionPlan;
+pub use cache::{KernelCache, Source};
 #[cfg(feature = "cuda")]
 pub(crate) use cuda::CudaLauncher;
 
@@ -30,6 +32,11 @@ pub enum Module {
 impl Module {
     /// What the kernels ask of a GPU, as CUDA C++: stands before [`Self::text`].
     pub const PTX: &'static str = include_str!("ptx.cuh");
+
+    /// Options of its compiler for a compute capability.
+    pub fn options((major, minor): (i32, i32)) -> Vec<String> {
+        vec![format!("--gpu-architecture=compute_{major}{minor}"), "--std=c++17".to_owned()]
+    }
 
     /// The kernels.
     pub fn text(self) -> String {

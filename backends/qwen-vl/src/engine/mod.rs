@@ -67,6 +67,8 @@ pub struct Options {
     /// Whether log-probabilities are of the distribution that is sampled from (divided by the
     /// temperature, as policy gradients need them) and not of the model's own.
     pub tempered_logprobs: bool,
+    /// Bytes per second of the device's memory, and operations per second of its matrix units, where they are known.
+    pub rates: [Option<u64>; 2],
 }
 
 impl Options {
@@ -88,6 +90,7 @@ impl Options {
             neutral_sampling: false,
             video_rule: VideoRule::default(),
             tempered_logprobs: false,
+            rates: [None; 2],
         }
     }
 }
@@ -210,10 +213,14 @@ impl Engine {
     /// # Errors
     /// As [`Prompter::prompt`].
     pub async fn prepare(&self, messages: &[Message]) -> Result<Prompt, Error> {
+        self.prepare_by(None, messages).await
+    }
+
+    async fn prepare_by(&self, template: Option<Arc<str>>, messages: &[Message]) -> Result<Prompt, Error> {
         let (reply, prompt) = oneshot::channel();
         let (prompter, messages) = (Arc::clone(&self.prompter), messages.to_vec());
         rayon::spawn(move || {
-            let _ = reply.send(prompter.prompt(&messages));
+            let _ = reply.send(prompter.prompt_by(template.as_deref(), &messages));
         });
         prompt.await.unwrap_or_else(|_| Err(Error::Prompt("the prompt could not be made".to_owned())))
     }
@@ -268,7 +275,7 @@ impl Engine {
 
     async fn converse(&self, request: &Request) -> Result<Completion, Error> {
         let started = Instant::now();
-        let prompt = self.prepare(&request.messages).await?;
+        let prompt = self.prepare_by(request.chat_template.clone(), &request.messages).await?;
         self.answer_since(started, prompt, request.generation.clone()).await
     }
 }
@@ -312,6 +319,9 @@ fn describe(
         ("prefix_reuse", switch(options.reuse)),
         ("weights_bytes", plan.weights.to_string()),
     ];
+    for (name, rate) in ["gpu_bandwidth", "gpu_matrix_rate"].into_iter().zip(options.rates) {
+        details.extend(rate.map(|rate| (name, rate.to_string())));
+    }
     if options.candle_kernels {
         details.push(("kernels", "candle".to_owned()));
     }

@@ -9,15 +9,15 @@ mod tables;
 mod text;
 mod vision;
 
+pub use pass::TextPass;
 pub use text::{KvCache, Rows, Text};
-pub use vision::{Features, Vision};
+pub use vision::{Features, Vision, VisionPass};
 
 use crate::config::Config;
 use crate::error::Error;
 use crate::ops::{Linear, Ops};
 use crate::weights::Weights;
 use joined::Joined;
-use pass::PassPlan;
 
 /// A loaded model.
 pub struct Model<O: Ops> {

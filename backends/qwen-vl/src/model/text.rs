@@ -1,11 +1,11 @@
 //! The language model: grouped-query attention, gated MLP, multimodal rotary positions.
 
 use super::joined::Joined;
-use super::tables::text_rotary;
-use super::{Features, Loader, Model, PassPlan};
+use super::pass::{PassPlan, TextPass, Visual};
+use super::{Features, Loader, Model};
 use crate::config::{Config, Family, TextConfig};
 use crate::error::Error;
-use crate::ops::{KvSource, Linear, Ops, Segment};
+use crate::ops::{KvSource, Linear, Ops};
 use crate::weights::Weights;
 
 /// Weights of the language model.
@@ -57,7 +57,7 @@ pub struct Rows<'a, T> {
 
 impl<T> Rows<'_, T> {
     /// Rows whose hidden states are wanted.
-    fn wanted(&self) -> usize {
+    pub(super) fn wanted(&self) -> usize {
         if self.last_only { 1 } else { self.ids.len() }
     }
 }
@@ -213,52 +213,83 @@ impl<O: Ops> Model<O> {
                 cache.reserve(ops, rows.ids.len())?;
             }
         }
-        let visual = Visual::of(batch);
-        let mut x = self.embed(batch, &visual)?;
-        let pass = Pass::new(self, batch)?;
-        let (layers, eps) = (&self.text.layers, self.config.text.rms_norm_eps);
-        let norm = |layer: usize| layers.get(layer).map_or(&self.text.norm, |layer| &layer.input_norm);
-        let mut normed = ops.rms_norm(&x, norm(0), eps)?;
-        for (number, layer) in layers.iter().enumerate() {
+        let x = self.embed(batch)?;
+        let (pass, visual) = (TextPass::new(self, batch)?, Visual::of(batch));
+        let normed = self.input_norm(0, &x)?;
+        let mut state = (x, normed);
+        for number in 0..self.text.layers.len() {
             let features = visual.deepstack(ops, number)?;
-            let last = number + 1 == layers.len() && features.is_none();
-            let attended = {
-                let dim = self.config.text.head_dim;
-                let ([q, k, v], plan) = match &pass.wanted {
-                    Some((wanted, of_wanted)) if last => {
-                        // Every row leaves its keys and values; from here on only what is wanted counts.
-                        let [k, v] = layer.qkv.some(ops, &normed, 1, dim)?;
-                        x = ops.gather(&x, wanted)?;
-                        let [q] = layer.qkv.some(ops, &ops.gather(&normed, wanted)?, 0, dim)?;
-                        ([q, k, v], of_wanted)
-                    }
-                    _ => (layer.qkv.all(ops, &normed, dim)?, &pass.all),
-                };
-                drop(normed);
-                let norms = layer.head_norms.as_ref();
-                let q = plan.rotate(ops, q, norms.map(|norms| (&norms.0, eps)))?;
-                let k = pass.all.rotate(ops, k, norms.map(|norms| (&norms.1, eps)))?;
-                self.attend(layer, number, [&q, &k, &v], plan, batch)?
-            };
-            (x, normed) = ops.add_norm(attended, &x, &layer.post_norm, eps)?;
-            let [gate, up] = layer.gate_up.all(ops, &normed, 1)?;
-            drop(normed);
-            let out = ops.linear(&ops.gated(gate, &up)?, &layer.down)?;
-            (x, normed) = match features {
-                Some(features) => {
-                    let x = ops.index_add(ops.add(out, &x)?, &visual.places, &features)?;
-                    let normed = ops.rms_norm(&x, norm(number + 1), eps)?;
-                    (x, normed)
-                }
-                None => ops.add_norm(out, &x, norm(number + 1), eps)?,
-            };
+            state = self.layer(number, state, &pass, features.as_ref(), batch)?;
         }
         for rows in batch.iter_mut() {
             if let Some(cache) = &mut rows.cache {
                 cache.length += rows.ids.len();
             }
         }
-        Ok(normed)
+        Ok(state.1)
+    }
+
+    /// Layers of the language model.
+    pub fn layers(&self) -> usize {
+        self.text.layers.len()
+    }
+
+    /// x (rows, hidden) normed for a layer; past the last, as the head takes it.
+    ///
+    /// # Errors
+    /// Tensor arithmetic.
+    pub fn input_norm(&self, number: usize, x: &O::Tensor) -> Result<O::Tensor, Error> {
+        self.ops.rms_norm(x, self.norm_before(number), self.config.text.rms_norm_eps)
+    }
+
+    fn norm_before(&self, number: usize) -> &O::Tensor {
+        self.text.layers.get(number).map_or(&self.text.norm, |layer| &layer.input_norm)
+    }
+
+    /// One layer of a pass: x (rows, hidden) and its [`input_norm`](Self::input_norm) to those of the next layer, with
+    /// the visual features that are added after it. Keys and values go into the caches of `batch`, which is empty where
+    /// the sequences are whole and have none.
+    ///
+    /// # Errors
+    /// Tensor arithmetic.
+    pub fn layer(
+        &self,
+        number: usize,
+        (mut x, normed): (O::Tensor, O::Tensor),
+        pass: &TextPass<O>,
+        features: Option<&O::Tensor>,
+        batch: &[Rows<'_, O::Tensor>],
+    ) -> Result<(O::Tensor, O::Tensor), Error> {
+        let (ops, layer, eps) = (&self.ops, &self.text.layers[number], self.config.text.rms_norm_eps);
+        let last = number + 1 == self.text.layers.len() && features.is_none();
+        let attended = {
+            let dim = self.config.text.head_dim;
+            let ([q, k, v], plan) = match &pass.wanted {
+                Some((wanted, of_wanted)) if last => {
+                    // Every row leaves its keys and values; from here on only what is wanted counts.
+                    let [k, v] = layer.qkv.some(ops, &normed, 1, dim)?;
+                    x = ops.gather(&x, wanted)?;
+                    let [q] = layer.qkv.some(ops, &ops.gather(&normed, wanted)?, 0, dim)?;
+                    ([q, k, v], of_wanted)
+                }
+                _ => (layer.qkv.all(ops, &normed, dim)?, &pass.all),
+            };
+            drop(normed);
+            let norms = layer.head_norms.as_ref();
+            let q = plan.rotate(ops, q, norms.map(|norms| (&norms.0, eps)))?;
+            let k = pass.all.rotate(ops, k, norms.map(|norms| (&norms.1, eps)))?;
+            self.attend(layer, number, [&q, &k, &v], plan, batch)?
+        };
+        let (x, normed) = ops.add_norm(attended, &x, &layer.post_norm, eps)?;
+        let [gate, up] = layer.gate_up.all(ops, &normed, 1)?;
+        drop(normed);
+        let out = ops.linear(&ops.gated(gate, &up)?, &layer.down)?;
+        let Some(features) = features else {
+            return ops.add_norm(out, &x, self.norm_before(number + 1), eps);
+        };
+        let x = ops.index_add(ops.add(out, &x)?, &pass.visual, features)?;
+        let normed = self.input_norm(number + 1, &x)?;
+        Ok((x, normed))
     }
 
     /// Logits (rows, vocabulary) of hidden states.
@@ -269,13 +300,12 @@ impl<O: Ops> Model<O> {
         self.ops.linear(hidden, &self.text.head)
     }
 
-    /// Token embeddings with visual features in the places of their placeholders.
-    fn embed(
-        &self,
-        batch: &[Rows<'_, O::Tensor>],
-        visual: &Visual<'_, O::Tensor>,
-    ) -> Result<O::Tensor, Error> {
-        let ops = &self.ops;
+    /// Token embeddings (rows, hidden) with visual features in the places of their placeholders.
+    ///
+    /// # Errors
+    /// Tensor arithmetic.
+    pub fn embed(&self, batch: &[Rows<'_, O::Tensor>]) -> Result<O::Tensor, Error> {
+        let (ops, visual) = (&self.ops, Visual::of(batch));
         let ids: Vec<u32> = batch.iter().flat_map(|rows| rows.ids).copied().collect();
         if visual.places.is_empty() {
             return ops.gather(&self.text.embeddings, &ids);
@@ -330,71 +360,5 @@ impl<O: Ops> Model<O> {
         let rows = ops.shape(&output)[0];
         let output = ops.reshape(&output, &[rows, text.num_attention_heads * text.head_dim])?;
         ops.linear(&output, &layer.output)
-    }
-}
-
-/// The plans of a pass of the language model.
-struct Pass<O: Ops> {
-    all: PassPlan<O>,
-    /// Of the last layer, where not the hidden states of all rows are wanted: the places of those that are.
-    wanted: Option<(Vec<u32>, PassPlan<O>)>,
-}
-
-impl<O: Ops> Pass<O> {
-    fn new(model: &Model<O>, batch: &[Rows<'_, O::Tensor>]) -> Result<Self, Error> {
-        let plan = |queries: fn(&Rows<'_, O::Tensor>) -> usize| {
-            let positions = batch.iter().flat_map(|rows| &rows.positions[rows.ids.len() - queries(rows)..]);
-            let (cos, sin) = text_rotary(&model.config, &positions.copied().collect::<Vec<_>>());
-            let tables = model.ops.rotary(cos, sin, model.config.text.head_dim)?;
-            let segment = |rows: &Rows<'_, O::Tensor>| {
-                let held = rows.cache.as_ref().map_or(0, |cache| cache.length);
-                Segment { queries: queries(rows), keys: held + rows.ids.len() }
-            };
-            let segments: Vec<Segment> = batch.iter().map(segment).collect();
-            PassPlan::new(&model.ops, tables, &segments, true)
-        };
-        let wanted = wanted_rows(batch).map(|rows| Ok((rows, plan(|rows| rows.wanted())?))).transpose()?;
-        Ok(Self { all: plan(|rows| rows.ids.len())?, wanted })
-    }
-}
-
-/// Places among a batch's rows of those whose hidden states are wanted; `None` where all are.
-fn wanted_rows<T>(batch: &[Rows<'_, T>]) -> Option<Vec<u32>> {
-    if batch.iter().all(|rows| rows.wanted() == rows.ids.len()) {
-        return None;
-    }
-    let (mut wanted, mut end) = (Vec::new(), 0);
-    for rows in batch {
-        end += rows.ids.len() as u32;
-        wanted.extend(end - rows.wanted() as u32..end);
-    }
-    Some(wanted)
-}
-
-/// The visual rows of a batch.
-struct Visual<'a, T> {
-    places: Vec<u32>,
-    features: Vec<&'a Features<T>>,
-}
-
-impl<'a, T: Clone> Visual<'a, T> {
-    fn of(batch: &[Rows<'a, T>]) -> Self {
-        let (mut places, mut features, mut start) = (Vec::new(), Vec::new(), 0);
-        for rows in batch {
-            places.extend(rows.visual.iter().map(|place| start + place));
-            features.extend(rows.features);
-            start += rows.ids.len() as u32;
-        }
-        Self { places, features }
-    }
-
-    fn deepstack<O: Ops<Tensor = T>>(&self, ops: &O, layer: usize) -> Result<Option<T>, Error> {
-        let parts: Vec<T> =
-            self.features.iter().filter_map(|features| features.deepstack.get(layer).cloned()).collect();
-        match parts.len() {
-            0 => Ok(None),
-            1 => Ok(parts.into_iter().next()),
-            _ => ops.cat(&parts).map(Some),
-        }
     }
 }

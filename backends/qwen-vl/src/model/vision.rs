@@ -1,8 +1,9 @@
 //! The vision towers: patches (n, channels * frames * height * width) to features of the language model.
 
 use super::joined::Joined;
+use super::pass::PassPlan;
 use super::tables::{frame_segments, position_taps, vision_rotary, windows};
-use super::{Loader, Model, PassPlan};
+use super::{Loader, Model};
 use crate::config::{Config, Family};
 use crate::error::Error;
 use crate::ops::{Activation, KvSource, Linear, Ops, Segment};
@@ -47,6 +48,15 @@ impl<T> Features<T> {
             merged: cat(&|part| part.merged.clone())?,
         })
     }
+}
+
+/// A pass of the vision tower: what its blocks share.
+pub struct VisionPass<O: Ops> {
+    whole: PassPlan<O>,
+    /// Qwen2.5-VL: of blocks whose patches see their window.
+    within_windows: Option<PassPlan<O>>,
+    /// Places of merged patches by window.
+    order: Option<Vec<u32>>,
 }
 
 /// Weights of a vision tower.
@@ -242,6 +252,29 @@ impl<O: Ops> Model<O> {
     /// # Errors
     /// Tensor arithmetic.
     pub fn encode(&self, patches: O::Tensor, grids: &[Grid]) -> Result<Features<O::Tensor>, Error> {
+        let (mut x, pass) = self.enter_vision(patches, grids)?;
+        let mut deepstack = Vec::with_capacity(self.vision.deepstack.len());
+        for number in 0..self.blocks() {
+            x = self.block(number, &x, &pass)?;
+            deepstack.extend(self.deepstack(number, &x)?);
+        }
+        self.leave_vision(&x, deepstack, &pass)
+    }
+
+    /// Blocks of the vision tower.
+    pub fn blocks(&self) -> usize {
+        self.vision.blocks.len()
+    }
+
+    /// x (patches, hidden) as the first block takes it.
+    ///
+    /// # Errors
+    /// Tensor arithmetic.
+    pub fn enter_vision(
+        &self,
+        patches: O::Tensor,
+        grids: &[Grid],
+    ) -> Result<(O::Tensor, VisionPass<O>), Error> {
         let (ops, vision, config) = (&self.ops, &self.vision, &self.config.vision);
         let merge = config.spatial_merge_size;
         let mut x = ops.linear(&patches, &vision.patch)?;
@@ -263,22 +296,47 @@ impl<O: Ops> Model<O> {
         let plan = |segments: &[Segment]| PassPlan::new(ops, tables.clone(), segments, false);
         let whole = plan(&frames)?;
         let within_windows = window.as_ref().map(|(_, segments)| plan(segments)).transpose()?;
-        let mut deepstack = Vec::with_capacity(vision.deepstack.len());
-        for (number, block) in vision.blocks.iter().enumerate() {
-            let sees_whole = config.fullatt_block_indexes.contains(&number);
-            let plan = within_windows.as_ref().filter(|_| !sees_whole).unwrap_or(&whole);
-            x = block.apply(ops, &x, config.num_heads, plan)?;
-            for (_, merger) in vision.deepstack.iter().filter(|(after, _)| *after == number) {
-                deepstack.push(merger.apply(ops, &x, merge)?);
-            }
-        }
-        let mut merged = vision.merger.apply(ops, &x, merge)?;
-        if let Some((order, _)) = &window {
+        Ok((x, VisionPass { whole, within_windows, order: window.map(|(order, _)| order) }))
+    }
+
+    /// One block: x (patches, hidden) to the same shape.
+    ///
+    /// # Errors
+    /// Tensor arithmetic.
+    pub fn block(&self, number: usize, x: &O::Tensor, pass: &VisionPass<O>) -> Result<O::Tensor, Error> {
+        let config = &self.config.vision;
+        let sees_whole = config.fullatt_block_indexes.contains(&number);
+        let plan = pass.within_windows.as_ref().filter(|_| !sees_whole).unwrap_or(&pass.whole);
+        self.vision.blocks[number].apply(&self.ops, x, config.num_heads, plan)
+    }
+
+    /// Features of the `DeepStack` level that follows a block, if one does: (merged patches, hidden of the language model).
+    ///
+    /// # Errors
+    /// Tensor arithmetic.
+    pub fn deepstack(&self, number: usize, x: &O::Tensor) -> Result<Option<O::Tensor>, Error> {
+        let merge = self.config.vision.spatial_merge_size;
+        let merger = self.vision.deepstack.iter().find(|(after, _)| *after == number);
+        merger.map(|(_, merger)| merger.apply(&self.ops, x, merge)).transpose()
+    }
+
+    /// Features of what the last block gave.
+    ///
+    /// # Errors
+    /// Tensor arithmetic.
+    pub fn leave_vision(
+        &self,
+        x: &O::Tensor,
+        deepstack: Vec<O::Tensor>,
+        pass: &VisionPass<O>,
+    ) -> Result<Features<O::Tensor>, Error> {
+        let mut merged = self.vision.merger.apply(&self.ops, x, self.config.vision.spatial_merge_size)?;
+        if let Some(order) = &pass.order {
             let mut back = vec![0; order.len()];
             for (row, &block) in order.iter().enumerate() {
                 back[block as usize] = row as u32;
             }
-            merged = ops.gather(&merged, &back)?;
+            merged = self.ops.gather(&merged, &back)?;
         }
         Ok(Features { merged, deepstack })
     }

@@ -305,6 +305,7 @@ fn request(case: &Case) -> Request {
         messages: case.conversation(),
         generation: Generation { logprobs: true, ..Generation::greedy(64) },
         tools: None,
+        chat_template: None,
     }
 }
 

@@ -28,8 +28,11 @@ pub(super) struct Called {
 /// one per call, are their results.
 pub(super) fn of(record: &Record) -> Vec<Said<'_>> {
     let transcript = &record.transcript;
-    let mut model_calls = transcript.calls.iter().filter(|call| !call.step.contains('/'));
-    let (mut turn, mut open) = (0, Vec::new().into_iter());
+    // Tries before the last are no part of the conversation.
+    let before = transcript.tries.iter().flat_map(|tries| tries.before.iter().flatten());
+    let mut turn = before.filter(|message| message.role == Role::Assistant).count();
+    let mut model_calls = transcript.calls.iter().filter(|call| !call.step.contains('/')).skip(turn);
+    let mut open = Vec::new().into_iter();
     let mut said = Vec::with_capacity(transcript.messages.len());
     for message in &transcript.messages {
         let mut one =

@@ -9,8 +9,11 @@ use crate::rows::{evidence, seen, video_length};
 
 pub(super) fn transcript(record: &Record, thumbnails: &Thumbnails) -> Value {
     let (sample, said, score) = (&record.sample, &record.transcript, &record.score);
-    let messages =
-        said.messages.iter().map(|message| json!({"role": message.role, "parts": parts(&message.parts)}));
+    // Tries that did not count stand before the one that is scored.
+    let before = said.tries.iter().flat_map(|tries| tries.before.iter().flatten());
+    let messages = before
+        .chain(&said.messages)
+        .map(|message| json!({"role": message.role, "parts": parts(&message.parts)}));
     let calls =
         said.calls.iter().zip(record.measured.call_seconds.iter().map(Some).chain(std::iter::repeat(None)));
     let seen = seen(record);
@@ -86,6 +89,7 @@ fn is_image(part: &RecordedPart) -> bool {
 fn tool(call: &ToolCall, record: &Record, thumbnails: &Thumbnails) -> Value {
     let (kind, frames, text) = match &call.outcome {
         ToolOutcome::Frames { frames } => ("frames", &frames[..], None),
+        ToolOutcome::Text { text } => ("text", &[][..], Some(text)),
         ToolOutcome::Summary { frames, text } => ("summary", &frames[..], Some(text)),
         ToolOutcome::CropFailed { reason } => ("failed", &[][..], Some(reason)),
         ToolOutcome::Malformed { reason } => ("malformed", &[][..], Some(reason)),

@@ -53,7 +53,7 @@ fn machine() -> Machine {
             capability: (9, 0),
             memory: 79 * GIB + GIB / 2,
             free: 79 * GIB,
-            mig: false,
+            ..paravt_devices::Gpu::default()
         },
         uncorrected_errors: Some(0),
         links: 18,

@@ -1,57 +1,107 @@
-//! A kernel of inference and its gradient as one operation of candle's tape.
+//! An operation of candle's tape whose gradients are ours: a kernel of inference, or what was computed beside the tape.
 
-use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor};
+use std::sync::{Mutex, PoisonError};
+
+use candle_core::backend::BackendStorage as _;
+use candle_core::{
+    CpuStorage, CudaStorage, CustomOp1, CustomOp2, CustomOp3, Layout, Result, Shape, Storage, Tensor, bail,
+};
 
 use crate::storage::{host, values};
 
 /// Gradients of the inputs; `None` of one that wants none.
-type Gradients<const N: usize> = [Option<Vec<f32>>; N];
+pub(super) type Gradients<const N: usize, T> = [Option<T>; N];
 
-type Forward<const N: usize> = dyn Fn([&[f32]; N]) -> Vec<f32> + Send + Sync;
-type Backward<const N: usize> = dyn Fn([&[f32]; N], &[f32]) -> Gradients<N> + Send + Sync;
+type Kernel<const N: usize> = dyn Fn([&[f32]; N]) -> Vec<f32> + Send + Sync;
+type Backward<const N: usize> = dyn Fn([&Tensor; N], &Tensor) -> Result<Gradients<N, Tensor>> + Send + Sync;
 
-/// An operation on the f32 values of N contiguous tensors on the CPU.
+enum Forward<const N: usize> {
+    /// Of f32 values on the CPU, to values of that shape.
+    Kernel(Shape, Box<Kernel<N>>),
+    /// The value, until the tape has it.
+    Given(Mutex<Option<Tensor>>),
+}
+
+/// An operation on N contiguous tensors.
 pub(super) struct Fused<const N: usize> {
     name: &'static str,
-    shape: Shape,
-    forward: Box<Forward<N>>,
+    forward: Forward<N>,
     backward: Box<Backward<N>>,
 }
 
 impl<const N: usize> Fused<N> {
-    /// `shape` is the output's; `backward` gets the inputs and the gradient of the output.
+    /// On f32 values on the CPU. `shape` is the output's; `backward` gets the inputs and the gradient of the output.
     pub(super) fn new(
         name: &'static str,
         shape: impl Into<Shape>,
         forward: impl Fn([&[f32]; N]) -> Vec<f32> + Send + Sync + 'static,
-        backward: impl Fn([&[f32]; N], &[f32]) -> Gradients<N> + Send + Sync + 'static,
+        backward: impl Fn([&[f32]; N], &[f32]) -> Gradients<N, Vec<f32>> + Send + Sync + 'static,
     ) -> Self {
-        Self { name, shape: shape.into(), forward: Box::new(forward), backward: Box::new(backward) }
+        let backward = move |inputs: [&Tensor; N], grad: &Tensor| {
+            let held = inputs.map(Tensor::storage_and_layout);
+            let mut slices: [&[f32]; N] = [&[]; N];
+            for (slice, (storage, layout)) in slices.iter_mut().zip(&held) {
+                *slice = host(storage, layout)?;
+            }
+            let (storage, layout) = grad.storage_and_layout();
+            let found = backward(slices, host(&storage, layout)?);
+            let mut gradients = [const { None }; N];
+            for ((gradient, values), input) in gradients.iter_mut().zip(found).zip(inputs) {
+                *gradient = values
+                    .map(|values| Tensor::from_vec(values, input.shape(), input.device()))
+                    .transpose()?;
+            }
+            Ok(gradients)
+        };
+        let forward = Forward::Kernel(shape.into(), Box::new(forward));
+        Self { name, forward, backward: Box::new(backward) }
+    }
+
+    /// Of a value that was computed beside the tape, on any device. `backward` gets the inputs and the gradient of the
+    /// value.
+    pub(super) fn given(
+        name: &'static str,
+        value: &Tensor,
+        backward: impl Fn([&Tensor; N], &Tensor) -> Result<Gradients<N, Tensor>> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let (value, whole) = (value.detach(), value.is_contiguous() && value.layout().start_offset() == 0);
+        let value = if whole { value } else { value.force_contiguous()? };
+        Ok(Self { name, forward: Forward::Given(Mutex::new(Some(value))), backward: Box::new(backward) })
     }
 
     fn cpu_fwd(&self, inputs: [(&CpuStorage, &Layout); N]) -> Result<(CpuStorage, Shape)> {
+        let Forward::Kernel(shape, kernel) = &self.forward else {
+            return self.taken(|storage, _| match storage {
+                Storage::Cpu(storage) => Ok(storage.clone()),
+                _ => bail!("{}: a value is not on the CPU", self.name),
+            });
+        };
         let mut slices: [&[f32]; N] = [&[]; N];
         for (slice, (storage, layout)) in slices.iter_mut().zip(inputs) {
             *slice = values(storage, layout)?;
         }
-        Ok((CpuStorage::F32((self.forward)(slices)), self.shape.clone()))
+        Ok((CpuStorage::F32(kernel(slices)), shape.clone()))
     }
 
-    fn bwd(&self, inputs: [&Tensor; N], grad: &Tensor) -> Result<[Option<Tensor>; N]> {
-        let grad = grad.contiguous()?;
-        let held = inputs.map(Tensor::storage_and_layout);
-        let mut slices: [&[f32]; N] = [&[]; N];
-        for (slice, (storage, layout)) in slices.iter_mut().zip(&held) {
-            *slice = host(storage, layout)?;
-        }
-        let (storage, layout) = grad.storage_and_layout();
-        let found = (self.backward)(slices, host(&storage, layout)?);
-        let mut gradients = [const { None }; N];
-        for ((gradient, values), input) in gradients.iter_mut().zip(found).zip(inputs) {
-            *gradient =
-                values.map(|values| Tensor::from_vec(values, input.shape(), input.device())).transpose()?;
-        }
-        Ok(gradients)
+    fn cuda_fwd(&self) -> Result<(CudaStorage, Shape)> {
+        self.taken(|storage, layout| match storage {
+            Storage::Cuda(storage) => storage.try_clone(layout),
+            _ => bail!("{}: a value is not on the GPU", self.name),
+        })
+    }
+
+    /// A copy of the given value, which is dropped.
+    fn taken<S>(&self, copy: impl FnOnce(&Storage, &Layout) -> Result<S>) -> Result<(S, Shape)> {
+        let Forward::Given(value) = &self.forward else { bail!("{}: a kernel of the CPU", self.name) };
+        let Some(value) = value.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            bail!("{}: a value was taken twice", self.name)
+        };
+        let (storage, layout) = value.storage_and_layout();
+        Ok((copy(&storage, layout)?, value.shape().clone()))
+    }
+
+    fn bwd(&self, inputs: [&Tensor; N], grad: &Tensor) -> Result<Gradients<N, Tensor>> {
+        (self.backward)(inputs, &grad.contiguous()?)
     }
 }
 
@@ -82,6 +132,10 @@ impl CustomOp1 for Fused<1> {
         self.cpu_fwd([(x, lx)])
     }
 
+    fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
+        self.cuda_fwd()
+    }
+
     fn bwd(&self, x: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
         let [to_x] = self.bwd([x], grad)?;
         Ok(to_x)
@@ -101,6 +155,16 @@ impl CustomOp2 for Fused<2> {
         ly: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         self.cpu_fwd([(x, lx), (y, ly)])
+    }
+
+    fn cuda_fwd(
+        &self,
+        _: &CudaStorage,
+        _: &Layout,
+        _: &CudaStorage,
+        _: &Layout,
+    ) -> Result<(CudaStorage, Shape)> {
+        self.cuda_fwd()
     }
 
     fn bwd(
@@ -129,6 +193,18 @@ impl CustomOp3 for Fused<3> {
         lz: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         self.cpu_fwd([(x, lx), (y, ly), (z, lz)])
+    }
+
+    fn cuda_fwd(
+        &self,
+        _: &CudaStorage,
+        _: &Layout,
+        _: &CudaStorage,
+        _: &Layout,
+        _: &CudaStorage,
+        _: &Layout,
+    ) -> Result<(CudaStorage, Shape)> {
+        self.cuda_fwd()
     }
 
     fn bwd(

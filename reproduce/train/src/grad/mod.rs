@@ -4,6 +4,7 @@
 mod attention;
 mod fused;
 mod ops;
+mod recompute;
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use candle_nn::ops as nn;
 use paravt_kernels::{self as kernels, GEMV_MAX_M, Weight, backward, elementwise};
 
 use fused::Fused;
-pub(crate) use ops::GradOps;
+pub(crate) use ops::{GradOps, SCORES};
+pub(crate) use recompute::{Found, encode, hidden, recomputed};
 
 /// x (n, k) by weight (out, k) transposed, plus bias (out): (n, out).
 ///
@@ -242,8 +244,12 @@ mod tests {
                 Tensor::cat(&outputs?, 0)
             };
             // The kernels, and what other devices and types use.
-            for dtype in [DType::F32, DType::BF16] {
-                let plan = GradPlan::new(&segments, causal, &Device::Cpu, dtype).unwrap();
+            // The scores of all at once, of some sequences, of some queries, of one.
+            for (dtype, scores) in [(DType::F32, 0)]
+                .into_iter()
+                .chain([1 << 20, 4 * 520, 4 * 300, 1].map(|scores| (DType::BF16, scores)))
+            {
+                let plan = GradPlan::new(&segments, causal, &Device::Cpu, dtype, scores);
                 assert_same(&[&q, &k, &v], attention(&q, KvSource::Packed(&k, &v), &plan), defined());
                 assert_same(&[&q, &k, &v], attention(&q, KvSource::Cached(&sides()), &plan), defined());
             }

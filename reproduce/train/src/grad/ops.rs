@@ -14,6 +14,9 @@ use crate::parameters::Parameters;
 
 type Result<T> = std::result::Result<T, Error>;
 
+/// Scores of composed attention that are made at a time.
+pub(crate) const SCORES: usize = 1 << 25;
+
 /// Differentiable arithmetic; weights become f32 parameters when a model is loaded.
 pub(crate) struct GradOps {
     device: Device,
@@ -26,11 +29,6 @@ impl GradOps {
     pub(crate) fn new(compute: &Compute, parameters: Arc<Parameters>) -> Self {
         Self { device: compute.device.clone(), dtype: tensor::dtype(compute.precision), parameters }
     }
-
-    /// A weight in the precision of the activations.
-    fn cast(&self, weight: &Tensor) -> Result<Tensor> {
-        weight.to_dtype(self.dtype).map_err(fail)
-    }
 }
 
 impl Ops for GradOps {
@@ -41,20 +39,21 @@ impl Ops for GradOps {
     paravt_backend_candle::tensor_moves!();
 
     fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Tensor> {
-        self.parameters.get_or_read(view, shape, &self.device).map_err(fail)
+        self.parameters.get_or_read(view, shape).map(|found| found.var.as_tensor().clone()).map_err(fail)
     }
 
     fn linear(&self, x: &Tensor, linear: &Linear<Tensor>) -> Result<Tensor> {
-        let bias = linear.bias.as_ref().map(|bias| self.cast(bias)).transpose()?;
-        super::linear(x, &self.cast(&linear.weight)?, bias.as_ref()).map_err(fail)
+        let bias = linear.bias.as_ref().map(|bias| self.parameters.narrow(bias));
+        super::linear(x, &self.parameters.narrow(&linear.weight), bias.as_ref()).map_err(fail)
     }
 
     fn rms_norm(&self, x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
-        super::rms_norm(x, &self.cast(weight)?, eps as f32).map_err(fail)
+        super::rms_norm(x, &self.parameters.narrow(weight), eps as f32).map_err(fail)
     }
 
     fn layer_norm(&self, x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
-        super::layer_norm(x, &self.cast(weight)?, &self.cast(bias)?, eps as f32).map_err(fail)
+        let (weight, bias) = (self.parameters.narrow(weight), self.parameters.narrow(bias));
+        super::layer_norm(x, &weight, &bias, eps as f32).map_err(fail)
     }
 
     fn activate(&self, x: Tensor, activation: Activation) -> Result<Tensor> {
@@ -95,7 +94,7 @@ impl Ops for GradOps {
     }
 
     fn plan(&self, segments: &[Segment], causal: bool) -> Result<GradPlan> {
-        GradPlan::new(segments, causal, &self.device, self.dtype).map_err(fail)
+        Ok(GradPlan::new(segments, causal, &self.device, self.dtype, SCORES))
     }
 
     fn attention(&self, q: &Tensor, keys: KvSource<'_, Tensor>, plan: &GradPlan) -> Result<Tensor> {

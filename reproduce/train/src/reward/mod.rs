@@ -41,6 +41,9 @@ pub struct RewardConfig {
     pub anchor_weight: f64,
     /// `FORMAT_WEIGHT`: weight of the format reward in the total.
     pub format_weight: f64,
+    /// Weight of the tool reward in the total: 1 in the release, which has no knob for it.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub tool_weight: f64,
     /// `REWARD_MODE`: how open-ended answers are compared.
     pub answer_mode: AnswerMode,
     /// Corrected semantics: articles are kept when a single letter is compared, numbers keep their
@@ -62,6 +65,7 @@ impl RewardConfig {
             answer_suffix: false,
             anchor_weight: 0.0,
             format_weight: 1.0,
+            tool_weight: 1.0,
             answer_mode: AnswerMode::F1,
             strict: false,
         }
@@ -79,6 +83,7 @@ impl RewardConfig {
             answer_suffix: text("ANSWER_SUFFIX") == "1",
             anchor_weight: number("ANCHOR_WEIGHT", 0.0),
             format_weight: number("FORMAT_WEIGHT", 0.5),
+            tool_weight: 1.0,
             answer_mode: if text("REWARD_MODE") == "exact" { AnswerMode::Exact } else { AnswerMode::F1 },
             strict: false,
         }
@@ -89,6 +94,15 @@ impl RewardConfig {
     pub fn strict(self) -> Self {
         Self { strict: true, ..self }
     }
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_one(weight: &f64) -> bool {
+    *weight == one()
 }
 
 /// Kind of the question.
@@ -161,7 +175,8 @@ pub fn compose(
     let accuracy = accuracy::accuracy(&solution, answer, question, config)?;
     let format = format_reward(completion, config);
     let tool = tool_reward(completion, accuracy);
-    Ok(Reward { total: accuracy + config.format_weight * format + tool, accuracy, format, tool })
+    let total = accuracy + config.format_weight * format + config.tool_weight * tool;
+    Ok(Reward { total, accuracy, format, tool })
 }
 
 #[cfg(test)]

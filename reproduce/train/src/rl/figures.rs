@@ -4,15 +4,25 @@ use std::collections::BTreeMap;
 
 use crate::objective::{Advantages, Loss};
 use crate::rollout::Trajectory;
+use crate::structure::Structure;
 
 /// Means over rollouts: rewards, format compliance (`f_tau`), tool calls (`kappa`), turns, lengths.
 pub(super) fn rollout_figures(all: &[(usize, Trajectory)]) -> BTreeMap<&'static str, f64> {
     let mean = |value: &dyn Fn(&Trajectory) -> f64| {
         all.iter().map(|(_, one)| value(one)).sum::<f64>() / all.len().max(1) as f64
     };
+    let structure = Structure::sum(all.iter().map(|(_, one)| one.figures.structure));
     let calls: f64 = all.iter().map(|(_, one)| one.figures.calls as f64).sum();
     let succeeded: f64 = all.iter().map(|(_, one)| one.figures.succeeded as f64).sum();
-    BTreeMap::from([
+    let mut rewards: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for (group, one) in all {
+        rewards.entry(*group).or_default().push(one.reward.total);
+    }
+    let flat = rewards.values().filter(|group| group.iter().all(|reward| *reward == group[0])).count();
+    let mut figures = structure.shares();
+    figures.extend([
+        ("flat_groups", flat as f64 / rewards.len().max(1) as f64),
+        ("compliance", mean(&|one| one.figures.compliance)),
         ("reward", mean(&|one| one.reward.total)),
         ("reward_accuracy", mean(&|one| one.reward.accuracy)),
         ("f_tau", mean(&|one| one.reward.format)),
@@ -26,7 +36,8 @@ pub(super) fn rollout_figures(all: &[(usize, Trajectory)]) -> BTreeMap<&'static 
         ("subagent_tokens", mean(&|one| one.figures.subagent_tokens as f64)),
         ("truncated", mean(&|one| f64::from(u8::from(one.figures.truncated)))),
         ("retokenised_tokens", mean(&|one| one.figures.retokenised as f64)),
-    ])
+    ]);
+    figures
 }
 
 /// Of the update: sums over its trained tokens.

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::{Checkpoints, FINAL, Start};
 use crate::compute::{Compute, start_rollouts};
 use crate::error::{Error, Result};
-use crate::learner::Scorer;
+use crate::learner::{Learner, Scorer};
 use crate::objective::strategy::{EndReason, Pool, Rollout};
 use crate::objective::{Knobs, advantages};
 use crate::optimizer::AdamWConfig;
@@ -120,29 +120,14 @@ pub fn train(
     let checkpoints = Checkpoints::new(out);
     let Start { learner, mut optimizer, mut progress, mut log } =
         checkpoints.start::<_, Progress>(base, &task.compute, &config.optimizer, config)?;
+    learner.check_memory("micro_batch_tokens", config.micro_batch_tokens)?;
     let scorers = Scorers {
         reference: (config.objective.kl_coef != 0.0)
             .then(|| Scorer::load(base, &task.compute))
             .transpose()?,
         before: config.objective.strategy.as_ref().map(|_| learner.scorer()).transpose()?,
     };
-    let options = Options {
-        precision: task.compute.precision,
-        batch: config.prompts_per_step * config.rollout.group_size,
-        tempered_logprobs: true,
-        ..Options::new(learner.folder().to_owned())
-    };
-    let roller = Roller {
-        engine: Arc::new(start_rollouts(options, &task.compute, learner.parameters())?),
-        protocol: Arc::clone(&task.protocol),
-        frames: Arc::clone(&task.frames),
-        config: config.rollout.clone(),
-        reward: config.reward.clone(),
-    };
-    // As many as cores, whatever TOKIO_WORKER_THREADS says: tokio panics where that is not a number.
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-    let runtime = runtime.map_err(|error| Error::Threads(error.to_string()))?;
+    let (roller, runtime) = (roller(&learner, task, config)?, runtime()?);
     while progress.step < config.steps {
         let started = Instant::now();
         let seed = Seed::new("rl step", config.seed).numbered(progress.step as u64);
@@ -169,6 +154,52 @@ pub fn train(
     }
     learner.save(&out.join(FINAL))?;
     learner.verify(&out.join(FINAL))
+}
+
+/// Figures of rollouts of the first `prompts` prompts by a model as it is, by the names of the log.
+///
+/// # Errors
+/// As [`train`].
+pub fn measure(
+    model: &Path,
+    task: &RlTask,
+    config: &RlConfig,
+    prompts: usize,
+) -> Result<BTreeMap<&'static str, f64>> {
+    config.validate()?;
+    let learner = Learner::load(model, &task.compute)?;
+    let (roller, runtime) = (roller(&learner, task, config)?, runtime()?);
+    let seed = Seed::new("rl measure", config.seed);
+    let wanted: Vec<&RlPrompt> = task.prompts.iter().take(prompts).collect();
+    let mut all = Vec::new();
+    for (number, some) in wanted.chunks(config.prompts_per_step).enumerate() {
+        let groups = runtime.block_on(roller.roll(some, seed.numbered(number as u64)))?;
+        all.extend(self::number(groups, number * config.prompts_per_step));
+    }
+    Ok(rollout_figures(&all))
+}
+
+fn roller(learner: &Learner, task: &RlTask, config: &RlConfig) -> Result<Roller> {
+    let options = Options {
+        precision: task.compute.precision,
+        batch: config.prompts_per_step * config.rollout.group_size,
+        tempered_logprobs: true,
+        ..Options::new(learner.folder().to_owned())
+    };
+    Ok(Roller {
+        engine: Arc::new(start_rollouts(options, &task.compute, learner.parameters())?),
+        protocol: Arc::clone(&task.protocol),
+        frames: Arc::clone(&task.frames),
+        config: config.rollout.clone(),
+        reward: config.reward.clone(),
+    })
+}
+
+/// As many workers as cores, whatever TOKIO_WORKER_THREADS says: tokio panics where that is not a number.
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    runtime.map_err(|error| Error::Threads(error.to_string()))
 }
 
 /// Rollouts of a step with their groups, and which of them are trained on.

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::example::Example;
 use crate::learner::{Learner, Scorer};
 use crate::objective::strategy::{Strategy, Unit};
-use crate::objective::{Advantages, Knobs, Loss, Sequence, advantages, pack, policy_loss, token_logprobs};
+use crate::objective::{Advantages, Knobs, Loss, Sequence, advantages, pack, policy_loss};
 use crate::optimizer::{AdamW, Gradients};
 use crate::rollout::Trajectory;
 
@@ -91,37 +91,36 @@ impl Batch<'_> {
         chosen: &[usize],
         before: Option<&BTreeMap<usize, Vec<f32>>>,
     ) -> Result<Part> {
-        let weights = learner.parameters().all();
         let parts = micro_batches(self.rollouts, chosen, self.limit);
         let learned = |&place: &usize| self.rollouts[place].1.example.learned();
         let trained: usize = chosen.iter().map(learned).sum();
-        let done = learner.workers().map(&parts, |part| {
+        let gradients = |part: &Vec<usize>| {
             let packed = pack(&self.sequences, &self.advantages, part);
             let examples: Vec<&Example> = part.iter().map(|&place| &self.rollouts[place].1.example).collect();
-            let targets: Vec<u32> = examples.iter().flat_map(|example| example.targets()).collect();
-            let (new, entropy) =
-                token_logprobs(&learner.logits(&examples)?, &targets, self.knobs.temperature)?;
-            let prox: Vec<f64> = match before {
-                Some(before) => {
-                    part.iter().flat_map(|place| &before[place]).copied().map(f64::from).collect()
-                }
-                None => new.to_vec1::<f32>()?.into_iter().map(f64::from).collect(),
-            };
-            let (loss, sums) = policy_loss(&new, &packed.with_prox(&prox), self.knobs)?;
-            let loss = (loss * self.knobs.scale(prox.len(), trained, parts.len()))?;
-            let entropies = f64::from(entropy.detach().sum_all()?.to_scalar::<f32>()?);
-            let value = f64::from(loss.to_scalar::<f32>()?);
-            let gradients = Gradients::of(&weights, &loss.backward()?)?;
-            Ok(Part { gradients, loss: value, entropies, sums })
-        })?;
-        let mut whole = Part::default();
-        for part in done {
-            whole.loss += part.loss;
-            whole.entropies += part.entropies;
-            whole.sums += part.sums;
-            whole.gradients.add(part.gradients)?;
-        }
-        Ok(whole)
+            learner.gradients(&examples, self.knobs.temperature, |new, entropy| {
+                let prox: Vec<f64> = match before {
+                    Some(before) => {
+                        part.iter().flat_map(|place| &before[place]).copied().map(f64::from).collect()
+                    }
+                    None => new.to_vec1::<f32>()?.into_iter().map(f64::from).collect(),
+                };
+                let (loss, sums) = policy_loss(new, &packed.with_prox(&prox), self.knobs)?;
+                let loss = (loss * self.knobs.scale(prox.len(), trained, parts.len()))?;
+                let entropies = f64::from(entropy.detach().sum_all()?.to_scalar::<f32>()?);
+                Ok((loss, (entropies, sums)))
+            })
+        };
+        learner.workers().fold(
+            &parts,
+            gradients,
+            Part::default(),
+            |whole, (gradients, loss, (entropies, sums))| {
+                whole.loss += loss;
+                whole.entropies += entropies;
+                whole.sums += sums;
+                whole.gradients.add(gradients)
+            },
+        )
     }
 }
 

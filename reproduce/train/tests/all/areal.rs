@@ -196,7 +196,7 @@ fn the_released_trainers_steps_are_those_of_this_one() {
             let (loss, _) = policy_loss(&new, &packed.with_prox(&prox), &knobs).unwrap();
             let loss = (loss * knobs.scale(prox.len(), made.trained, step.rollouts.len())).unwrap();
             whole += f64::from(loss.to_scalar::<f32>().unwrap());
-            gradients.add(Gradients::of(&weights, &loss.backward().unwrap()).unwrap()).unwrap();
+            gradients.add(Gradients::of(&weights, loss.backward().unwrap()).unwrap()).unwrap();
         }
         let config = AdamWConfig { learning_rate: step.learning_rate, ..AdamWConfig::default() };
         let norm = optimizer

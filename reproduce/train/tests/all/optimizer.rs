@@ -20,7 +20,7 @@ const STEPS: usize = 1004;
 fn weights(start: &[Vec<f32>]) -> BTreeMap<String, Parameter> {
     let weight = |(name, values): (&&str, &Vec<f32>)| {
         let tensor = Tensor::from_slice(values, values.len(), &Device::Cpu).unwrap();
-        let parameter = Parameter { var: Var::from_tensor(&tensor).unwrap(), published: vec![values.len()] };
+        let parameter = Parameter::new(Var::from_tensor(&tensor).unwrap(), vec![values.len()]);
         ((*name).to_owned(), parameter)
     };
     NAMES.iter().zip(start).map(weight).collect()

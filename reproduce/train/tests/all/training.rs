@@ -104,10 +104,11 @@ fn compare(folder: &Path) {
         AdamWConfig { learning_rate: 1e-3, weight_decay: 0.01, max_grad_norm: 0.5, ..AdamWConfig::default() };
     let mut optimizer = AdamW::new(config, learner.parameters().all());
     let packs = [examples[..2].to_vec(), examples[2..].to_vec()];
-    let (loss, gradients) = sft::gradients(&learner, &optimizer, &packs).unwrap();
+    let (loss, gradients) = sft::gradients(&learner, &packs).unwrap();
     let wanted = scalar(&tensors, "sft_loss");
     assert!((loss - wanted).abs() <= 1e-5 * wanted, "{label}: loss {loss}, torch {wanted}");
     assert_close(&label, "sft", &tensors, &named(&gradients));
+    recomputed(folder, &label, &packs, (loss, &named(&gradients)), &tensors);
     in_bfloat16(folder, &label, &packs, wanted, &named(&gradients));
 
     // The policy objective, all in one batch.
@@ -126,13 +127,13 @@ fn compare(folder: &Path) {
     let wanted = scalar(&tensors, "policy_loss");
     let found = f64::from(loss.to_scalar::<f32>().unwrap());
     assert!((found - wanted).abs() <= 1e-4 * wanted.abs(), "{label}: policy loss {found}, torch {wanted}");
-    let gradients = Gradients::of(optimizer.weights(), &loss.backward().unwrap()).unwrap();
+    let gradients = Gradients::of(optimizer.weights(), loss.backward().unwrap()).unwrap();
     assert_close(&label, "policy", &tensors, &named(&gradients));
 
     // Two optimiser steps.
     let mut norm = 0.0;
     for _ in 0..2 {
-        let (_, gradients) = sft::gradients(&learner, &optimizer, &packs).unwrap();
+        let (_, gradients) = sft::gradients(&learner, &packs).unwrap();
         norm = optimizer.step(&gradients, 1.0).unwrap();
     }
     let wanted = scalar(&tensors, "norm");
@@ -140,6 +141,31 @@ fn compare(folder: &Path) {
     let after: Vec<(String, Tensor)> =
         learner.named().into_iter().map(|(name, weight)| (name, weight.var.as_tensor().clone())).collect();
     assert_close(&label, "after", &tensors, &after);
+}
+
+/// The same step as on a GPU: activations computed again, three rows of logits at a time.
+fn recomputed(
+    folder: &Path,
+    label: &str,
+    packs: &[Vec<Example>],
+    (loss, gradients): (f64, &[(String, Tensor)]),
+    tensors: &HashMap<String, Tensor>,
+) {
+    let vocabulary = Config::read(folder).unwrap().text.vocab_size;
+    let learner = Learner::load(folder, &Compute::cpu().recomputing(3 * vocabulary)).unwrap();
+    let (again, found) = sft::gradients(&learner, packs).unwrap();
+    assert!((again - loss).abs() <= 1e-6 * loss, "{label}: loss {again}, at once {loss}");
+    let (mut same, mut worst, mut named) = (0, 0.0f64, Vec::new());
+    for (name, once) in gradients {
+        let again = found.get(name).unwrap();
+        let far = norm(&(again - once).unwrap());
+        same += usize::from(far == 0.0);
+        worst = worst.max(far / norm(once).max(1e-9));
+        named.push((name.clone(), again.clone()));
+    }
+    println!("{label}: recomputed: {same} of {} gradients bit-equal, worst {worst:.1e}", named.len());
+    assert!(worst <= 2e-6, "{label}: {worst}");
+    assert_close(label, "sft", tensors, &named);
 }
 
 /// The same step in bfloat16 with f32 weights: gradients but for its rounding, and updates that are too
@@ -155,7 +181,7 @@ fn in_bfloat16(
     let learner = Learner::load(folder, &compute).unwrap();
     let config = AdamWConfig { learning_rate: 1e-7, weight_decay: 0.0, ..AdamWConfig::default() };
     let mut optimizer = AdamW::new(config, learner.parameters().all());
-    let (found, rounded) = sft::gradients(&learner, &optimizer, packs).unwrap();
+    let (found, rounded) = sft::gradients(&learner, packs).unwrap();
     assert!((found - loss).abs() <= 0.01 * loss, "{label}: loss {found} in bfloat16, {loss} in f32");
     let (mut off, mut all) = (0.0, 0.0);
     for (name, gradient) in gradients {
@@ -163,6 +189,13 @@ fn in_bfloat16(
         assert_eq!(rounded.dtype(), DType::F32);
         off += norm(&(rounded - gradient).unwrap()).powi(2);
         all += norm(gradient).powi(2);
+    }
+    let again = Learner::load(folder, &compute.recomputing(1 << 20)).unwrap();
+    let (_, again) = sft::gradients(&again, packs).unwrap();
+    for (name, _) in gradients {
+        let (once, again) = (rounded.get(name).unwrap(), again.get(name).unwrap());
+        let far = norm(&(once - again).unwrap()) / norm(once).max(1e-3);
+        assert!(far <= 0.02, "{label}: {name}: {far} from the gradient without recomputation");
     }
     let off = (off / all).sqrt();
     println!("{label}: gradients in bfloat16 are {off:.1e} from those in f32");

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use paravt_devices::{Cuda, Gpu, Host};
+use paravt_backends::HAS_CUDA;
+use paravt_devices::{Cuda, Gpu, Host, Library};
 use paravt_preflight::{Level, Report};
 use paravt_reproduce::driver::Check;
 use paravt_reproduce::servers::Engine;
@@ -63,7 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             json!({
                 "ordinal": gpu.ordinal, "name": gpu.name, "memory": gpu.memory, "free": gpu.free,
                 "compute_capability": format!("{}.{}", gpu.capability.0, gpu.capability.1), "bf16": gpu.has_bf16(),
-                "mig": gpu.mig,
+                "mig": gpu.mig, "bandwidth": gpu.bandwidth, "matrix_rate": gpu.matrix_rate,
             })
         };
         let description = json!({
@@ -79,6 +80,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                 "gpus": cuda.gpus.iter().map(gpu).collect::<Vec<_>>(),
             })),
             "no_cuda_because": cuda.as_ref().err(),
+            "built_with_cuda": HAS_CUDA,
+            "cuda_libraries": paravt_devices::cuda_libraries().into_iter()
+                .map(|library| (library.name.to_owned(), json!(library.found)))
+                .collect::<serde_json::Map<_, _>>(),
             "nccl": nccl,
             "upstream_protocol": upstream,
             "code_tool": code_tool,
@@ -92,6 +97,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     println!("machine    {}", host_line(&host));
     for line in cuda_lines(&cuda) {
         println!("{line}");
+    }
+    if HAS_CUDA || cuda.is_ok() {
+        println!("CUDA libs  {}", library_line(&paravt_devices::cuda_libraries()));
     }
     println!("NCCL       {}", nccl.as_deref().unwrap_or("not found (only needed for several GPUs)"));
     let lacks =
@@ -165,9 +173,13 @@ fn cuda_lines(cuda: &Result<Cuda, String>) -> Vec<String> {
     lines.extend(cuda.gpus.iter().map(|gpu| {
         let (major, minor) = gpu.capability;
         let bf16 = if gpu.has_bf16() { "" } else { ", no bf16" };
+        let tera = |rate: Option<u64>, unit: &str| {
+            rate.map(|rate| format!(", {:.1} {unit}", rate as f64 / 1e12)).unwrap_or_default()
+        };
+        let rates = tera(gpu.bandwidth, "TB/s") + &tera(gpu.matrix_rate, "TFLOP/s in bf16");
         let mig = if gpu.mig { ", MIG on: memory is of the whole GPU" } else { "" };
         format!(
-            "GPU {}      {}, {} of {} free, compute capability {major}.{minor}{bf16}{mig}",
+            "GPU {}      {}, {} of {} free, compute capability {major}.{minor}{bf16}{rates}{mig}",
             gpu.ordinal,
             gpu.name,
             gib(gpu.free),
@@ -175,6 +187,23 @@ fn cuda_lines(cuda: &Result<Cuda, String>) -> Vec<String> {
         )
     }));
     lines
+}
+
+/// The libraries that a program with CUDA starts with, or those that are missing.
+fn library_line(libraries: &[Library]) -> String {
+    let missing: Vec<&Library> = libraries.iter().filter(|library| library.found.is_none()).collect();
+    if missing.is_empty() {
+        let found: Vec<&str> = libraries.iter().filter_map(|library| library.found.as_deref()).collect();
+        return found.join(", ");
+    }
+    let names: Vec<&str> = missing.iter().map(|library| library.name).collect();
+    let mut packages: Vec<&str> = missing.iter().map(|library| library.package).collect();
+    packages.dedup();
+    format!(
+        "{} not found: a program with CUDA does not start without (pip install {})",
+        names.join(", "),
+        packages.join(" ")
+    )
 }
 
 fn gib(bytes: u64) -> String {
@@ -193,16 +222,34 @@ mod tests {
             capability: (7, 5),
             memory: 16 << 30,
             free: 8 << 30,
-            mig: false,
+            bandwidth: Some(320_064_000_000),
+            ..Gpu::default()
         };
         let cuda = Ok(Cuda { version: (12, 4), driver: Some("550.1".into()), gpus: vec![gpu] });
         assert_eq!(
             cuda_lines(&cuda),
             [
                 "CUDA       12.4, driver 550.1",
-                "GPU 0      X1, 8.0 GiB of 16.0 GiB free, compute capability 7.5, no bf16"
+                "GPU 0      X1, 8.0 GiB of 16.0 GiB free, compute capability 7.5, no bf16, 0.3 TB/s"
             ]
         );
         assert_eq!(cuda_lines(&Err("no driver".into())), ["GPU        none: no driver"]);
+    }
+
+    #[test]
+    fn missing_libraries_are_named_with_their_packages() {
+        let library =
+            |name, package, found: Option<&str>| Library { name, package, found: found.map(str::to_owned) };
+        let mut libraries = vec![
+            library("libcublas", "nvidia-cublas", None),
+            library("libcublasLt", "nvidia-cublas", None),
+            library("libcurand", "nvidia-curand", Some("libcurand.so.10")),
+        ];
+        assert_eq!(
+            library_line(&libraries),
+            "libcublas, libcublasLt not found: a program with CUDA does not start without (pip install nvidia-cublas)"
+        );
+        libraries.drain(..2);
+        assert_eq!(library_line(&libraries), "libcurand.so.10");
     }
 }

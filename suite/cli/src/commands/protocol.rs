@@ -11,7 +11,7 @@ use paravt_suite::data::sha256_file;
 use paravt_suite::message::Part;
 use paravt_suite::nearest;
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::{CodeRules, PromptMode, Protocol, cache, file, native, render};
+use paravt_suite::protocol::{Clips, CodeRules, PromptMode, Protocol, cache, file, native, render};
 use paravt_suite::sample::{Question, Sample};
 use paravt_suite::task::{Task as _, TaskSpec};
 use paravt_upstream::import::{self, Release};
@@ -194,17 +194,9 @@ impl FromStr for ProtocolChoice {
     }
 }
 
-/// Where imports and other results are cached; `None` where the environment names no place for it.
-pub(crate) fn cache_dir() -> Option<PathBuf> {
-    let from_env = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    from_env("PARAVT_BENCH_CACHE")
-        .or_else(|| from_env("XDG_CACHE_HOME").map(|dir| dir.join("paravt-bench")))
-        .or_else(|| from_env("HOME").map(|home| home.join(".cache/paravt-bench")))
-}
-
 /// Where an import is to be cached.
 fn cache_to_write() -> anyhow::Result<PathBuf> {
-    cache_dir().context(
+    paravt_files::cache_dir().context(
         "no folder for imported protocols: neither $PARAVT_BENCH_CACHE nor $XDG_CACHE_HOME nor $HOME is set",
     )
 }
@@ -217,7 +209,7 @@ pub(crate) fn imported() -> anyhow::Result<Option<Protocol>> {
 /// The imported protocol of a release, if there is one.
 fn stored(release: &Release) -> anyhow::Result<Option<Protocol>> {
     // Without a place for them there are none.
-    let Some(dir) = cache_dir() else { return Ok(None) };
+    let Some(dir) = paravt_files::cache_dir() else { return Ok(None) };
     Ok(release.stored(&dir)?)
 }
 
@@ -399,17 +391,18 @@ fn show(args: &Show) -> anyhow::Result<()> {
     };
     let name = sample.video_name();
     let switches = args.profile.switches();
-    let system = protocol.system_text(&args.mode)?;
     let user = render::user_text(&protocol, &sample, &args.mode, &switches, &name, None)?;
     println!("--- protocol {} {} ---", protocol.name, protocol.hash());
-    println!("--- system ---\n{system}");
+    show_system(&protocol, &args.mode)?;
     if let Some((own, rules)) = protocol.code() {
         println!("--- user ---\n{}", render::code_opening(own, &user, "{video_info}")?);
         return show_code(rules);
     }
     println!("--- user (after the overview) ---");
     // What needs the video itself, its length or size, is not shown.
-    let opening = protocol.agent.as_ref().map(|own| render::opening(own, &sample, &user, None, Vec::new()));
+    let given = ["fps", "count", "duration", "file_duration"].map(by_name);
+    let opening =
+        protocol.agent.as_ref().map(|own| render::opening(own, &sample, &user, (None, &given), Vec::new()));
     match opening {
         Some(Ok(parts)) => print_texts(&parts),
         _ => println!("{user}"),
@@ -425,6 +418,9 @@ fn show(args: &Show) -> anyhow::Result<()> {
             "--- behind the last {after} of the reply, continued ({limit} tokens) ---\n{}",
             again.opening
         );
+    }
+    if let Some(clips) = &own.clips {
+        return show_clips(&protocol, clips);
     }
     for turn in 1..own.turns {
         let prompt = render::later_question(&protocol, own, turn, &sample, &args.mode, &switches)?;
@@ -447,10 +443,46 @@ fn print_texts(parts: &[Part]) {
     }
 }
 
+/// A slot with its name for a value.
+fn by_name(slot: &'static str) -> (&'static str, String) {
+    (slot, format!("{{{slot}}}"))
+}
+
+/// The texts of an agent that is shown a video for each call.
+fn show_clips(protocol: &Protocol, clips: &Clips) -> anyhow::Result<()> {
+    let given = ["turn", "start", "end", "fps", "count", "frames", "reason"].map(by_name);
+    let given: Vec<(&str, &str)> = given.iter().map(|(slot, value)| (*slot, value.as_str())).collect();
+    for (title, text) in [
+        ("a call's video", &protocol.crop_response),
+        ("a call that shows nothing", &protocol.crop_error),
+        ("the last turn's video", &clips.last_response),
+        ("the same without one", &clips.last_error),
+    ] {
+        println!("--- {title} ---\n{}", text.render(&given)?);
+    }
+    println!("--- chat template ---\n{}", clips.chat_template);
+    Ok(())
+}
+
+/// The system text, or those of the tries of an agent that begins afresh.
+fn show_system(protocol: &Protocol, mode: &PromptMode) -> anyhow::Result<()> {
+    let tries = protocol.agent.as_ref().and_then(|own| Some((own, own.frames?)));
+    let of_tries = tries.filter(|(own, _)| !own.tries.system.is_empty());
+    let Some((own, frames)) = of_tries else {
+        println!("--- system ---\n{}", protocol.system_text(mode)?);
+        return Ok(());
+    };
+    for number in 0..own.tries.count {
+        let text = render::system_of_try(own, &frames, number)?.unwrap_or_default();
+        println!("--- system of try {} of {} ---\n{text}", number + 1, own.tries.count);
+    }
+    Ok(())
+}
+
 /// The texts of an agent that writes code.
 fn show_code(rules: &CodeRules) -> anyhow::Result<()> {
     let texts = &rules.texts;
-    let given = ["width", "height", "frames", "fps"].map(|slot| (slot, format!("{{{slot}}}")));
+    let given = ["width", "height", "frames", "fps"].map(by_name);
     println!(
         "--- {{video_info}} ---\n{}",
         texts.video.render(&given.each_ref().map(|(slot, text)| (*slot, &**text)))?

@@ -43,6 +43,9 @@ fn a_streamed_run_says_the_same_and_when() {
     assert!(said.contains("  first token of "), "{said}");
     let table = std::fs::read_to_string(out.join("tables/latency.csv")).unwrap();
     assert!(table.starts_with("split,run,profile,model_calls,first_token_mean_seconds,"), "{table}");
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    let rate = rows[0].iter().position(|name| *name == "prompt_tokens_per_second").unwrap();
+    assert!(rows[1][rate].parse::<f64>().unwrap() > 0.0, "{table}");
     let samples = std::fs::read_to_string(out.join("tables/samples.csv")).unwrap();
     assert!(samples.lines().next().unwrap().contains(",first_token_seconds,token_seconds,"), "{samples}");
     assert!(std::fs::read_to_string(out.join("index.html")).unwrap().contains("Time to first token"));

@@ -3,8 +3,15 @@
 use std::f64::consts::PI;
 
 const PRECISION: u32 = 32 - 8 - 2;
-/// Pixels on each side of the centre, at a scale of one.
-const SUPPORT: f64 = 3.0;
+
+/// A filter: its weight at a distance from the centre, and the pixels on each side of that, at a scale of one.
+pub(super) struct Filter {
+    weight: fn(f64) -> f64,
+    support: f64,
+}
+
+pub(super) const LANCZOS: Filter = Filter { weight: lanczos, support: 3.0 };
+pub(super) const BICUBIC: Filter = Filter { weight: bicubic, support: 2.0 };
 
 /// Weights of one output position, and the input that the first belongs to.
 struct Weights {
@@ -12,28 +19,40 @@ struct Weights {
     values: Vec<i32>,
 }
 
-pub(super) fn lanczos(rgb: &[u8], from: (usize, usize), to: (usize, usize)) -> Vec<u8> {
-    let rows = if from.0 == to.0 { rgb.to_vec() } else { across(rgb, from, &weights(from.0, to.0)) };
-    if from.1 == to.1 { rows } else { down(&rows, to.0, &weights(from.1, to.1)) }
+impl Filter {
+    pub(super) fn resize(&self, rgb: &[u8], from: (usize, usize), to: (usize, usize)) -> Vec<u8> {
+        let rows =
+            if from.0 == to.0 { rgb.to_vec() } else { across(rgb, from, &weights(self, from.0, to.0)) };
+        if from.1 == to.1 { rows } else { down(&rows, to.0, &weights(self, from.1, to.1)) }
+    }
 }
 
-fn filter(x: f64) -> f64 {
+fn lanczos(x: f64) -> f64 {
     let sinc = |x: f64| if x == 0.0 { 1.0 } else { (x * PI).sin() / (x * PI) };
-    if (-SUPPORT..SUPPORT).contains(&x) { sinc(x) * sinc(x / SUPPORT) } else { 0.0 }
+    if (-3.0..3.0).contains(&x) { sinc(x) * sinc(x / 3.0) } else { 0.0 }
+}
+
+fn bicubic(x: f64) -> f64 {
+    const A: f64 = -0.5;
+    match x.abs() {
+        x if x < 1.0 => ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0,
+        x if x < 2.0 => (((x - 5.0) * x + 8.0) * x - 4.0) * A,
+        _ => 0.0,
+    }
 }
 
 /// `precompute_coeffs` and `normalize_coeffs_8bpc`.
-fn weights(from: usize, to: usize) -> Vec<Weights> {
+fn weights(filter: &Filter, from: usize, to: usize) -> Vec<Weights> {
     let scale = from as f64 / to as f64;
     let widened = scale.max(1.0);
-    let support = SUPPORT * widened;
+    let support = filter.support * widened;
     let step = 1.0 / widened;
     let at = |position: usize| {
         let centre = (position as f64 + 0.5) * scale;
         let first = (centre - support + 0.5).max(0.0) as usize;
         let last = ((centre + support + 0.5) as usize).min(from);
         let values: Vec<f64> =
-            (0..last - first).map(|x| filter(((x + first) as f64 - centre + 0.5) * step)).collect();
+            (0..last - first).map(|x| (filter.weight)(((x + first) as f64 - centre + 0.5) * step)).collect();
         let sum: f64 = values.iter().sum();
         let fixed = |value: &f64| {
             let value = if sum == 0.0 { *value } else { *value / sum } * f64::from(1_u32 << PRECISION);

@@ -32,9 +32,12 @@ fn write(folder: &Path, stem: &str, rgb: &[u8], from: Size, to: Size) {
     let write = |filter: &str, (width, height): Size, values: Vec<u8>| {
         std::fs::write(folder.join(format!("{stem}-{filter}-{width}x{height}.out")), values).unwrap();
     };
-    for (filter, resampler) in
-        [("lanczos", Resampler::Lanczos), ("cubic", Resampler::Cubic), ("area", Resampler::Area)]
-    {
+    for (filter, resampler) in [
+        ("lanczos", Resampler::Lanczos),
+        ("bicubic", Resampler::PillowBicubic),
+        ("cubic", Resampler::Cubic),
+        ("area", Resampler::Area),
+    ] {
         if resampler != Resampler::Area || (to.0 <= from.0 && to.1 <= from.1) {
             write(filter, to, resampler.resize(rgb, from, to).unwrap());
         }
@@ -59,7 +62,7 @@ fn levels_are_those_of_pillow_and_opencv() {
     let output = Command::new(python).arg(script).arg(folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let found: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(found.len(), 4 * (5 * SIZES.len() - 2), "two sizes are enlarged");
+    assert_eq!(found.len(), 4 * (6 * SIZES.len() - 2), "two sizes are enlarged");
     for found in found {
         let (file, differing) = (found["file"].as_str().unwrap(), found["differing"].as_u64().unwrap());
         println!("{found}");

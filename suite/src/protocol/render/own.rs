@@ -5,11 +5,11 @@ use crate::media::VideoFacts;
 use crate::message::Part;
 use crate::profile::Switches;
 use crate::protocol::template::TemplateError;
-use crate::protocol::{AgentLoop, PromptMode, Protocol, Template};
+use crate::protocol::{AgentLoop, FramePolicy, PromptMode, Protocol, Template};
 use crate::sample::Sample;
 use crate::text::fixed1;
 
-/// The first user message of an agent's own loop.
+/// The first user message of an agent's own loop. `described` are values of slots that its rules have for the frames.
 ///
 /// # Errors
 /// The protocol has no template for the sample, or one asks for something else.
@@ -17,14 +17,14 @@ pub fn opening(
     own: &AgentLoop,
     sample: &Sample,
     question: &str,
-    video: Option<&VideoFacts>,
+    (video, described): (Option<&VideoFacts>, &[(&'static str, String)]),
     frames: Vec<Part>,
 ) -> Result<Vec<Part>, RenderError> {
     let about = video.map(|video| {
         let seconds = (video.stream_duration - 0.5).max(1.0).trunc();
         [("seconds", seconds.to_string()), ("side", video.width.min(video.height).to_string())]
     });
-    let about = about.iter().flatten().map(|(name, value)| (*name, value.as_str()));
+    let about = about.iter().flatten().chain(described).map(|(name, value)| (*name, value.as_str()));
     let texts = [("question", question), ("stripped", question.trim())];
     let values: Vec<(&str, &str)> = about.chain(texts).collect();
     let template = own.harness.opening(&sample.task).unwrap_or(&own.opening);
@@ -34,6 +34,20 @@ pub fn opening(
         parts.push(Part::Text(note.render(&[("video_name", &name)]).map_err(slot("note"))?));
     }
     Ok(parts)
+}
+
+/// The system text of a try (from 0), where it is not that of the mode.
+///
+/// # Errors
+/// The template asks for something else.
+pub fn system_of_try(
+    own: &AgentLoop,
+    policy: &FramePolicy,
+    number: usize,
+) -> Result<Option<String>, RenderError> {
+    let frames = policy.overview.map_or(0, |overview| overview.frames).to_string();
+    let text = own.tries.system(number).map(|text| text.render(&[("n", &frames)]));
+    text.transpose().map_err(slot("system text of a try"))
 }
 
 /// The first user message of an agent that writes code; `video_info` are the lines on its video.
@@ -61,6 +75,24 @@ pub fn own_response(
     let values = [("n", n.as_str()), ("start", start.as_str()), ("end", end.as_str()), ("prompt", prompt)];
     let parts = around_frames(&protocol.crop_response, frames, &values).map_err(slot("crop response"))?;
     Ok(with_last_turn(own, turn, parts))
+}
+
+/// The message with the video of a call; `turn` counts the calls from 1.
+///
+/// # Errors
+/// As [`opening`].
+pub fn clip_response(
+    template: &Template,
+    turn: usize,
+    (start, end): (f64, f64),
+    described: &[(&'static str, String)],
+    frames: Vec<Part>,
+) -> Result<Vec<Part>, RenderError> {
+    let (turn, start, end) = (turn.to_string(), fixed1(start), fixed1(end));
+    let about = described.iter().map(|(name, value)| (*name, value.as_str()));
+    let values: Vec<(&str, &str)> =
+        [("turn", turn.as_str()), ("start", &start), ("end", &end)].into_iter().chain(about).collect();
+    around_frames(template, frames, &values).map_err(slot("crop response"))
 }
 
 /// The sentence that precedes the last turn, behind the text of its message.

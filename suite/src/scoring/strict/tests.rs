@@ -22,6 +22,7 @@ fn letters_are_taken_where_they_are_answers() {
         ("The answer is C because the lamp is lit", Some(('C', "answer_is"))),
         ("The answer is A because the lamp is lit", Some(('A', "answer_is"))),
         ("The answer is A - the lamp", Some(('A', "answer_is"))),
+        ("<action>output answer: D </action>", Some(('D', "answer_is"))),
         ("the answer is option (b)", Some(('B', "answer_is"))),
         ("So the answer is \\boxed{D}.", Some(('D', "answer_is"))),
         ("Correct option: C, not A", Some(('C', "answer_is"))),

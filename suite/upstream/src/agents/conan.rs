@@ -141,6 +141,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             filter: Filter::Lanczos,
             encoding: Encoding::Jpeg(75),
             sent_as: SentAs::Images,
+            long: None,
         }),
         sampling: Sampling { temperature: 1.0, ..Sampling::default() },
         ..AgentLoop::new(Fidelity::Exact, 3)

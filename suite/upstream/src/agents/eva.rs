@@ -105,7 +105,7 @@ impl Looks for Eva {
             .collect();
         let times =
             shown_times(asked.start, asked.end, count).into_iter().map(|second| second as f64).collect();
-        Ok(Look { indices, times, scale: reduced.resize })
+        Ok(Look { times, scale: reduced.resize, ..Look::at(indices, video.rate) })
     }
 }
 
@@ -158,6 +158,8 @@ fn questions(files: &Files) -> Result<BTreeMap<String, Template>, ImportError> {
     let plain = Template::parse("{question}\n{options}");
     Ok(BTreeMap::from([
         ("videomme".to_owned(), plain.clone()),
+        ("video_holmes".to_owned(), plain.clone()),
+        ("lsdbench".to_owned(), Template::parse("{question}\\n{options}")),
         ("lvbench".to_owned(), Template::parse("{question}")),
         ("longvideobench".to_owned(), Template(plain.0.into_iter().chain([text(after_options)]).collect())),
         (
@@ -171,6 +173,10 @@ fn questions(files: &Files) -> Result<BTreeMap<String, Template>, ImportError> {
             ]),
         ),
     ]))
+}
+
+fn form(line: &str, separator: &str) -> OptionForm {
+    OptionForm { line: Template::parse(line), separator: separator.to_owned(), line_break: None }
 }
 
 fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
@@ -189,27 +195,20 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             filter: Filter::Cubic,
             encoding: Encoding::Png,
             sent_as: SentAs::Images,
+            long: None,
         }),
         ..AgentLoop::new(Fidelity::Exact, 6)
     };
+    let broken = |line: &str, separator: &str| OptionForm {
+        line_break: Some("\\n".to_owned()),
+        ..form(line, separator)
+    };
     let forms = [
-        (
-            "mlvu",
-            OptionForm {
-                line: Template::parse("({letter}) {option}"),
-                separator: "\n".into(),
-                line_break: None,
-            },
-        ),
-        // Its questions have a backslash and an n where ours have a line break.
-        (
-            "lvbench",
-            OptionForm {
-                line: Template::parse("({letter}) {option}"),
-                separator: "\\n".into(),
-                line_break: Some("\\n".into()),
-            },
-        ),
+        ("mlvu", form("({letter}) {option}", "\n")),
+        // The questions of these have a backslash and an n where ours have a line break.
+        ("lvbench", broken("({letter}) {option}", "\\n")),
+        ("lsdbench", broken("{letter}: {option}", "\\n")),
+        ("video_holmes", broken("{letter}. {option}", "\n")),
     ];
     let opened = [text("<tool_response>"), slot("frames")];
     Ok(Protocol {

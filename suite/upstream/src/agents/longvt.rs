@@ -335,6 +335,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             filter: Filter::Bicubic,
             encoding: Encoding::Png,
             sent_as: SentAs::Images,
+            long: None,
         }),
         ..AgentLoop::new(Fidelity::WordingOurs, 32)
     };

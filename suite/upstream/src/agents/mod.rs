@@ -5,10 +5,12 @@
 
 pub mod conan;
 pub mod eva;
+pub mod framethinker;
 pub mod longvt;
 pub mod pyvision;
 pub mod sage;
 pub mod single;
+pub mod video_o3;
 pub mod videozoomer;
 
 use std::collections::BTreeMap;

@@ -219,6 +219,7 @@ fn video(
         filter: Filter::Bicubic,
         encoding: Encoding::Png,
         sent_as: SentAs::Video,
+        long: None,
     }
 }
 

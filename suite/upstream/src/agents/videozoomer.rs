@@ -172,6 +172,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             filter: Filter::Lanczos,
             encoding: Encoding::Png,
             sent_as: SentAs::Images,
+            long: None,
         }),
         sampling: Sampling {
             stop: vec!["</video_zoom>".to_owned()],

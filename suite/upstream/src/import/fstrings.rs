@@ -82,6 +82,7 @@ fn slot_name(expression: &Expr) -> Option<String> {
             "end_str" => "end_clock",
             "tool_output_text" => "summary",
             "pnumber" => "side",
+            "num_frames_to_sample" => "n",
             "raw_question" => "question",
             "raw_query" => "prompt",
             "e" | "error_info" => "reason",

@@ -1,7 +1,9 @@
 //! The agent's loop with the release's tool calls.
 #![allow(clippy::unwrap_used)]
 
+mod clips;
 mod dialects;
+mod framethinker;
 mod longvt;
 mod own;
 mod sage;

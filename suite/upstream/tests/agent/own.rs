@@ -9,6 +9,7 @@ use paravt_suite::fixtures::{Scripted, sample};
 use paravt_suite::frames::{FrameSet, FrameSource, Pick};
 use paravt_suite::media::{MediaError, VideoFacts, VideoRequest};
 use paravt_suite::message::{Content, FrameOrigin, Image};
+use paravt_suite::plan::RunPlan;
 use paravt_suite::protocol::{Encoding, Fidelity, Protocol};
 use paravt_suite::record::{Outcome, Record, RecordedPart, ToolOutcome};
 use paravt_suite::videos::VideoStore;
@@ -105,8 +106,8 @@ async def single(index):
     release.import(&files(release, &texts), true).unwrap()
 }
 
-/// A video of 100 seconds at 10 frames a second, 1280 by 720.
-struct Film;
+/// A video of so many frames at 10 frames a second, 1280 by 720.
+pub(crate) struct Film(pub usize);
 
 impl FrameSource for Film {
     fn frames(&self, _: &Path, _: &VideoRequest) -> Result<Arc<FrameSet>, MediaError> {
@@ -114,9 +115,10 @@ impl FrameSource for Film {
     }
 
     fn facts(&self, _: &Path) -> Result<VideoFacts, MediaError> {
-        let (first, last) = (0.0, 99.9);
-        let (width, height) = (1280, 720);
-        Ok(VideoFacts { width, height, frames: 1000, rate: 10.0, stream_duration: 100.0, first, last })
+        let (width, height, frames, rate) = (1280, 720, self.0, 10.0);
+        let (duration, last) = (frames as f64 / rate, (frames - 1) as f64 / rate);
+        let (stream_duration, file_duration) = (duration, duration);
+        Ok(VideoFacts { width, height, frames, rate, stream_duration, file_duration, first: 0.0, last })
     }
 
     fn pick(&self, _: &Path, pick: &Pick) -> Result<FrameSet, MediaError> {
@@ -131,18 +133,28 @@ impl FrameSource for Film {
     }
 }
 
-/// A sample of a split under a protocol with scripted replies.
+/// A sample of a split under a protocol with scripted replies, over a video of 100 seconds.
 pub(crate) async fn run(protocol: Protocol, split: &str, script: Scripted) -> (Record, Arc<Scripted>) {
+    run_on(Film(1000), protocol, split, script).await
+}
+
+/// The same over another video.
+pub(crate) async fn run_on(
+    film: Film,
+    protocol: Protocol,
+    split: &str,
+    script: Scripted,
+) -> (Record, Arc<Scripted>) {
     let videos = tempfile::tempdir().unwrap();
     std::fs::write(videos.path().join("clip.mp4"), "").unwrap();
     let backend = Arc::new(script);
     let agent = Agent {
         backend: Arc::clone(&backend) as Arc<_>,
-        plan: RunConfig::default().plan(&protocol).unwrap(),
+        plan: RunPlan { seed: Some(7), ..RunConfig::default().plan(&protocol).unwrap() },
         protocol_hash: "p".into(),
         reference: reference(&protocol).unwrap(),
         protocol: Arc::new(protocol),
-        frames: Arc::new(Film),
+        frames: Arc::new(film),
         code: None,
         videos: VideoStore::new("made_up", videos.path().to_owned()),
     };
@@ -368,7 +380,7 @@ fn a_run_is_as_published_only_with_the_authors_texts_and_settings() {
 
 #[test]
 fn every_imported_protocol_passes_the_check_of_files_and_names_its_rules() {
-    for protocol in [conan(), videozoomer(), eva(), time_r1()] {
+    for protocol in [conan(), videozoomer(), eva(), time_r1(), crate::framethinker::protocol()] {
         protocol.check().unwrap();
         assert!(reference(&protocol).unwrap().looks.is_some());
         let text = serde_json::to_string(&protocol).unwrap();

@@ -9,7 +9,6 @@ use paravt_media::VideoInfo;
 use paravt_reports::terminal::counted;
 use paravt_suite::task::{Decoding, Inspect};
 
-use crate::commands::protocol::cache_dir;
 use crate::output;
 use crate::progress::{Kind, Meter};
 
@@ -79,7 +78,7 @@ pub(super) struct CountedDecoding {
 impl CountedDecoding {
     /// Gives each video so many seconds; results are kept in the cache folder, where there is one.
     pub(super) fn new(seconds: u64) -> Self {
-        let decoding = Decoding::new(Duration::from_secs(seconds), cache_dir().as_deref());
+        let decoding = Decoding::new(Duration::from_secs(seconds), paravt_files::cache_dir().as_deref());
         Self { decoding, meter: Meter::start(Kind::Count("video".to_owned()), 0, 0) }
     }
 

@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use paravt_preflight::Level;
-use paravt_reports::study::{Arm, Question, Study, Trained};
+use paravt_reports::study::{Arm, Study, Trained};
 use paravt_reports::terminal::{Detail, counted};
 use paravt_reports::{Deviation, Report, Training, readable_runs, terminal};
 use paravt_reproduce::driver::{self, Answers, Check, Evaluation, Outcome, Reporting};
 use paravt_reproduce::graph::{Graph, Stage};
-use paravt_reproduce::nano::{CONCURRENCY, Comparison};
-use paravt_reproduce::stages::{Generated, Reinforcement, examine};
+use paravt_reproduce::nano::{CONCURRENCY, NanoRecipe};
+use paravt_reproduce::stages::{Generated, Measurement, Reinforcement, examine};
 use paravt_reproduce::{Fetch, Recipe, Target, mixture, target};
 use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{self, Prepared, RunConfig, Shard, Workspace};
@@ -131,9 +131,9 @@ impl<'a> Host<'a> {
     }
 
     /// Writes the page of an embedded recipe.
-    fn page(&self, comparisons: &[Comparison], page: &Path, runs: &[PathBuf]) -> anyhow::Result<Exit> {
+    fn page(&self, recipe: &NanoRecipe, page: &Path, runs: &[PathBuf]) -> anyhow::Result<Exit> {
         let graph = self.graph;
-        let study = study(comparisons, graph)?;
+        let study = study(recipe, graph)?;
         let answers = paravt_reports::study::terminal(&study);
         let world = graph.stages().iter().find(|stage| matches!(stage.kind(), Some(Generated::World(_))));
         let root = world.and_then(Stage::folder).map(DataRoot::new);
@@ -281,7 +281,7 @@ impl driver::Host for Host<'_> {
             return Ok(Outcome::Down);
         }
         if let (Recipe::Embedded(recipe), Some(page)) = (self.recipe, &report.page) {
-            return Ok(outcome(self.page(&recipe.comparisons, page, runs)?));
+            return Ok(outcome(self.page(recipe, page, runs)?));
         }
         let graph = self.graph;
         let folder = graph.out.join("report");
@@ -342,24 +342,22 @@ fn split_runs(
 }
 
 /// What the recipe asks of its runs, and what they answer. Evaluations that were not run are left out.
-fn study(comparisons: &[Comparison], graph: &Graph) -> anyhow::Result<Study> {
+fn study(recipe: &NanoRecipe, graph: &Graph) -> anyhow::Result<Study> {
     let (mut arms, mut trainings) = (Vec::new(), Vec::new());
     for stage in graph.stages() {
         let Some(folder) = stage.folder().filter(|folder| folder.is_dir()) else { continue };
-        let name = stage.name().to_owned();
+        let (name, seed) = (stage.name().to_owned(), stage.seed().unwrap_or_default());
+        let said = match (stage.kind::<Reinforcement>(), stage.kind::<Measurement>()) {
+            (Some(training), _) => Some((training.title.clone(), training.paper.clone())),
+            (_, Some(_)) => Some((stage.work().title(), None)),
+            _ => None,
+        };
         if stage.kind::<Evaluation>().is_some() {
-            let (seed, runs) = (stage.seed().unwrap_or_default(), readable_runs(&[folder.to_owned()])?.0);
-            arms.push(Arm { name, seed, runs });
-        } else if let Some(training) = stage.kind::<Reinforcement>() {
+            arms.push(Arm { name, seed, runs: readable_runs(&[folder.to_owned()])?.0 });
+        } else if let Some((title, paper)) = said {
             let curves = Training::read(folder).context("cannot read the curves of a training")?;
-            let (title, paper) = (training.title.clone(), training.paper.clone());
-            trainings.push(Trained { name, title, paper, curves });
+            trainings.push(Trained { name, seed, title, paper, curves });
         }
     }
-    let question = |asked: &Comparison| {
-        let Comparison { title, a, b, paper, at_least } = asked.clone();
-        Question { title, a, b, paper, at_least }
-    };
-    let questions: Vec<Question> = comparisons.iter().map(question).collect();
-    Ok(Study::of(&questions, &arms, &trainings))
+    Ok(Study::of((&recipe.comparisons, &recipe.predictions), &arms, trainings))
 }

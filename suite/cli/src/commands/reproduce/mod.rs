@@ -38,6 +38,8 @@ Recipes:
   paravt-nano        generate data, train and evaluate a small model; no network,
                      no GPU
   paravt-nano-base   train the checkpoint that paravt-nano starts from
+  paravt-paradox     train small models on what the paper says breaks format and
+                     tool use, and judge its claims over seeds
   paravt-8b          evaluate the published model, with and without tools
   paravt-8b-train    SFT and PARA-GRPO by the release's programs on eight GPUs,
                      then the evaluation
@@ -145,7 +147,7 @@ pub(crate) struct NanoArgs {
     /// Number of seeds, counted up from --seed [default: 1; 3 with --full].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     seeds: Option<u8>,
-    /// Run all comparisons of the recipe, with variants of the training and three seeds; one to two hours.
+    /// Run all comparisons of the recipe, with variants of the training and three seeds; hours.
     #[arg(long)]
     full: bool,
 }

@@ -136,7 +136,7 @@ fn framethinker_frames(case: &Value) -> Option<Value> {
 fn framethinker_size(case: &Value) -> Option<Value> {
     let limit =
         (u32::try_from(case["limit"][0].as_u64()?).ok()?, u32::try_from(case["limit"][1].as_u64()?).ok()?);
-    Some(json!({ "size": framethinker::frame_size(size(case)?, limit) }))
+    Some(sized(SizeRule::Within(limit.0, limit.1), size(case)?, 1.0))
 }
 
 fn longvt_crop(case: &Value) -> Option<Value> {

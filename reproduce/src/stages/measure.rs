@@ -1,0 +1,50 @@
+//! Rollouts of a model as it is: what a training starts from.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use paravt_train::log::{self, Log};
+use paravt_train::rl::{self, RlConfig, RlTask};
+
+use super::rows::prompts;
+use super::sft::TRAINER;
+use crate::error::Error;
+use crate::host::Outcome;
+use crate::slot::Key;
+use crate::work::{StageContext, Work};
+
+/// Rolls out the first prompts of the training data, once.
+#[derive(Debug, Clone)]
+pub struct Measurement {
+    /// Settings of rollouts and reward; the others have no effect.
+    pub config: Box<RlConfig>,
+    /// Folder of the model.
+    pub model: PathBuf,
+    /// Folder of the training data.
+    pub data: PathBuf,
+    /// Prompts.
+    pub prompts: usize,
+}
+
+impl Work for Measurement {
+    fn title(&self) -> String {
+        format!("rollouts of {} prompts before reinforcement learning", self.prompts)
+    }
+
+    fn key(&self) -> Option<Key> {
+        Some(Key::new(TRAINER, (&self.config, self.prompts)))
+    }
+
+    fn run(&self, context: &mut StageContext<'_>) -> Result<Outcome, Error> {
+        let task = RlTask {
+            prompts: prompts(&self.data)?,
+            protocol: Arc::new(paravt_nano::protocol()),
+            frames: Arc::clone(&context.options.frames),
+            compute: context.options.compute.clone(),
+        };
+        let figures = rl::measure(&self.model, &task, &self.config, self.prompts)?;
+        let figures: Vec<(&str, f64)> = figures.into_iter().collect();
+        Log::open(&context.folder.join(log::FILE), 0)?.add(1, &figures)?;
+        Ok(Outcome::Complete)
+    }
+}

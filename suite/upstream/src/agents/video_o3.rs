@@ -1,0 +1,263 @@
+//! Video-o3 (ZZQ987/Video-o3-Qwen3VL a6e0973, a fork of MCG-NJU/Video-o3): the whole video, then a clip of it for each call,
+//! and an answer that is asked for after the eighth. Of its two models the one on Qwen2.5-VL.
+//!
+//! The release gives its model no positions of the frames: transformers then takes two for a second in every video.
+//! Its chat template is not the model's; a server takes it with each request, but gives it a plain text as a list of
+//! one part, which the template would write in another way than the text that it is in the release. A line that is put
+//! into the template makes it a text again.
+
+use std::collections::BTreeMap;
+
+use paravt_suite::media::VideoFacts;
+use paravt_suite::protocol::{
+    AgentLoop, CallError, Clips, Encoding, Fidelity, Filter, FramePolicy, Harness, OptionForm, Overview,
+    Protocol, Sampling, SentAs, SizeRule, Source, Template, Tool,
+};
+use paravt_suite::record::Score;
+use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
+use paravt_suite::sample::{Gold, Sample};
+use paravt_suite::scoring::Scorer;
+use paravt_suite::span::TimeSpan;
+use paravt_suite::text::fixed1;
+use serde_json::{Value, json};
+
+use super::{Parts, choice, format_template, protocol, shape};
+use crate::import::shapes::Module;
+use crate::import::{Files, ImportError, Pinned, Release};
+use crate::video_o3::{Grounding, Sampled, answer, clip, grounding, option, overview};
+
+/// Video-o3's rules.
+pub const REFERENCE: Reference =
+    Reference { name: "video-o3", syntax: &VideoO3, scorer: &VideoO3, looks: Some(&VideoO3) };
+
+const MODEL: &str = "Eval/vlmeval/vlm/video_o3/model.py";
+const PROMPTS: &str = "Eval/vlmeval/vlm/video_o3/prompt.py";
+
+/// The release: its texts, and the files whose rules are repeated here.
+pub static RELEASE: Release = Release {
+    name: "video-o3",
+    repository: "ZZQ987/Video-o3-Qwen3VL",
+    commit: "a6e0973c6e5c8a8478c9ea7aa05304dfa247b2ea",
+    files: &[
+        Pinned::new(MODEL, "b9a683d65cedc51a0dbb753d4ced93be77c9576014c1bb84011fd635c4822697"),
+        Pinned::new(PROMPTS, "4cc0f698cba8a59f601d35cdc3996bd5113c226172ea7f0a8212155bcc4916fe"),
+        Pinned::new(
+            "Eval/vlmeval/vlm/video_o3/vision_process.py",
+            "4c3dc1713e5e74b5d2fd20e0cab72495831c90d46ae97a1ee0b60bd5a76c50b3",
+        ),
+        Pinned::new(
+            "Eval/vlmeval/config.py",
+            "32019a0ee6bb93d366b296ec68ab363a43028d976dc2a4e27a3392f37522af4a",
+        ),
+        Pinned::new(
+            "Eval/vlmeval/dataset/videomme.py",
+            "5e3dfa7e8f29b73661c40720d977cd60bd7725e4bd9aea151316fb5211dec1e8",
+        ),
+        Pinned::new(
+            "Eval/vlmeval/dataset/lvbench.py",
+            "69ee7cc3a007c9dc7c31385acb44c334ce573cc5361adb1dcac8cc9ac2eff3a1",
+        ),
+        Pinned::new(
+            "Eval/vlmeval/dataset/longvideobench.py",
+            "d4c6e3fa71550acbce884ce51dbf7af700d657eacd3f1379657ee20c5f5dc211",
+        ),
+        Pinned::new(
+            "Eval/vlmeval/dataset/mlvu.py",
+            "eb81319fcaa0a3d284f795af5b5e864f6f5c7798d8371c4d4bb23fe9fed131b8",
+        ),
+        Pinned::new(
+            "Eval/vlmeval/dataset/video_dataset_config.py",
+            "ff1d034023405654bcc18077e066184a51db71b08cdae52981260011c32fcf82",
+        ),
+    ],
+    make,
+};
+
+struct VideoO3;
+
+impl ToolSyntax for VideoO3 {
+    fn tags(&self) -> &CallTags {
+        &CallTags {
+            calls: &[("<grounding>", "</grounding>")],
+            response: ("<tool_response>", "</tool_response>"),
+        }
+    }
+
+    /// The call of a reply without an answer.
+    fn calls(&self, text: &str, _tool: &Tool) -> Vec<Call> {
+        if answer(text).is_some() || !text.contains("<grounding>") || !text.contains("</grounding>") {
+            return Vec::new();
+        }
+        vec![match grounding(text) {
+            Ok(Grounding { start, end, strategy }) => Call {
+                value: json!({"temporal_segment": [start, end], "sampling_strategy": strategy}),
+                window: Ok(TimeSpan { start, end }),
+            },
+            Err(reason) => Call { value: Value::Null, window: Err(CallError::Unreadable { reason }) },
+        }]
+    }
+
+    /// An answer ends a reply as a call does.
+    fn has_unclosed_call(&self, text: &str) -> bool {
+        let opened = [("<grounding>", "</grounding>"), ("<answer>", "</answer>")];
+        let opened = opened.into_iter().filter_map(|(open, close)| Some((text.rfind(open)?, close)));
+        opened.max().is_some_and(|(at, close)| !text[at..].contains(close))
+    }
+}
+
+/// Frames of a video, an even number of them: the last one twice where it is odd.
+fn look(sampled: Sampled, video: &VideoFacts) -> Look {
+    let Sampled { mut indices, fps } = sampled;
+    let slots = vec![
+        ("fps", format!("{fps:.2}")),
+        ("count", fixed1(indices.len() as f64)),
+        ("duration", fixed1(video.frames as f64 / video.rate)),
+        ("file_duration", fixed1(video.file_duration)),
+    ];
+    if indices.len() % 2 == 1 {
+        indices.extend(indices.last().copied());
+    }
+    Look { slots, ..Look::at(indices, video.rate) }
+}
+
+impl Looks for VideoO3 {
+    fn overview(&self, wanted: &Overview, video: &VideoFacts) -> Look {
+        look(overview(video.frames, video.rate, wanted.fps.unwrap_or(2.0), wanted.frames), video)
+    }
+
+    fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String> {
+        let Ok(TimeSpan { start, end }) = call.window else { return Err(String::new()) };
+        let sampling = call.value["sampling_strategy"].as_str().unwrap_or_default();
+        let total = view.clips.and_then(|clips| clips.totals.get(sampling).copied());
+        // What Python says of a dictionary without the key, which other samplings leave out.
+        let total = Some(total.ok_or("'total_pixels'")?);
+        Ok(Look { total, ..look(clip(start, end, view.video.frames, view.video.rate)?, view.video) })
+    }
+}
+
+impl Scorer for VideoO3 {
+    fn score(&self, gold: &Gold, _letters: &str, text: &str) -> Score {
+        scored("videomme", gold, text)
+    }
+
+    fn score_sample(&self, sample: &Sample, text: &str) -> Score {
+        scored(&sample.task, &sample.gold, text)
+    }
+}
+
+fn scored(split: &str, gold: &Gold, text: &str) -> Score {
+    let found = option(split, answer(text).flatten().unwrap_or(text));
+    choice(gold, Some(found), |found, gold| found == gold)
+}
+
+/// A text of `str.format` with other names for its values.
+fn named(file: &'static str, name: &str, text: &str) -> Result<Template, ImportError> {
+    let names = [
+        ("{sample_fps:.2f}", "{fps}"),
+        ("{total_frames:.1f}", "{count}"),
+        ("{max_duration:.1f}", "{duration}"),
+        ("{start_time:.1f}", "{start}"),
+        ("{end_time:.1f}", "{end}"),
+        ("{action_turn}", "{turn}"),
+        ("{observation_turn}", "{turn}"),
+        ("{error_info}", "{reason}"),
+    ];
+    let text = names.iter().fold(text.to_owned(), |text, (theirs, ours)| text.replace(theirs, ours));
+    format_template(file, name, &text)
+}
+
+/// The release's template with a line that makes a list of one text a text.
+fn chat_template(text: &str) -> Result<String, ImportError> {
+    const LOOP: &str = "{% for message in messages %}\n";
+    const PLAIN: &str = "    {% set message = {'role': message['role'], 'content': message['content'][0]['text']} if \
+                         message['content'] is not string and message['content'] | length == 1 and \
+                         message['content'][0]['type'] == 'text' else message %}\n";
+    match text.matches(LOOP).count() {
+        1 => Ok(text.replace(LOOP, &format!("{LOOP}{PLAIN}"))),
+        _ => Err(shape(MODEL, format!("CHAT_TEMPLATE with one `{}`", LOOP.trim_end()))),
+    }
+}
+
+fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
+    let (model, prompts) =
+        (Module::parse(MODEL, files.required(MODEL)?)?, Module::parse(PROMPTS, files.required(PROMPTS)?)?);
+    let said = |name: &str| named(MODEL, name, &model.text(name)?);
+    let asked = |name: &str| named(PROMPTS, name, &prompts.text(name)?);
+    let clip = |text: Template| Template(text.0.into_iter().chain(Template::parse("{frames}").0).collect());
+    let opening = |duration: &str| -> Result<Template, ImportError> {
+        let text = prompts.text("VIDEO_INSERT_PROMPT")?.replace("{max_duration:.1f}", duration);
+        named(PROMPTS, "VIDEO_INSERT_PROMPT", &(text + "{question}"))
+    };
+    // A question with its options, for the template that has no place for these.
+    let within = |inner: &str| -> Result<Template, ImportError> {
+        let text = prompts.text("QUESTION_TEMPLATE_MULTI_ROUND_MC_LVBench")?.replace("{question}", inner);
+        named(PROMPTS, "QUESTION_TEMPLATE_MULTI_ROUND_MC_LVBench", &text)
+    };
+    let questions = [
+        ("videomme", asked("QUESTION_TEMPLATE_MULTI_ROUND_MC")?),
+        ("longvideobench", within("{question}\n{options}")?),
+        ("mlvu", within("Question: {question}\nOptions:\n{options}")?),
+        ("lvbench", within("{question}")?),
+    ];
+    let pixels = |tokens: u32| tokens * 28 * 28;
+    let clips = Clips {
+        fps: 2.0,
+        stored: Some(75),
+        least: BTreeMap::from([("lvbench".to_owned(), u64::from(pixels(128)))]),
+        totals: [("coarse", 2048), ("medium", 4096), ("fine", 6144)]
+            .map(|(sampling, tokens)| (sampling.to_owned(), pixels(tokens)))
+            .into(),
+        marks: vec!["<answer>".to_owned(), "</answer>".to_owned()],
+        last_response: clip(said("FORCE_FINAL_ANSWER_PROMPT")?),
+        last_error: said("FORCE_FINAL_ANSWER_PROMPT_ERROR_INFO")?,
+        chat_template: chat_template(&model.text("CHAT_TEMPLATE")?)?,
+    };
+    let agent = AgentLoop {
+        opening: opening("{duration}")?,
+        harness: Harness {
+            openings: BTreeMap::from([("lvbench".to_owned(), opening("{file_duration}")?)]),
+            ..Harness::default()
+        },
+        frames: Some(FramePolicy {
+            long: None,
+            overview: Some(Overview { frames: 768, fps: Some(2.0), at_least: None }),
+            budget: None,
+            size: SizeRule::Qwen {
+                min: u64::from(pixels(20)),
+                max: Some(u64::from(pixels(768))),
+                total: Some(pixels(16_384)),
+            },
+            filter: Filter::Bicubic,
+            encoding: Encoding::Png,
+            sent_as: SentAs::Video,
+        }),
+        clips: Some(clips),
+        sampling: Sampling {
+            stop: vec!["</grounding>".to_owned(), "</answer>".to_owned()],
+            repetition_penalty: Some(1.0),
+            ..Sampling::default()
+        },
+        ..AgentLoop::new(Fidelity::Exact, 9)
+    };
+    let bracketed = OptionForm {
+        line: Template::parse("({letter}) {option}"),
+        separator: "\n".to_owned(),
+        line_break: None,
+    };
+    let error = said("ERROR_INFO_MULTI_TURN_PROMPT")?;
+    Ok(Protocol {
+        option_forms: BTreeMap::from([("mlvu".to_owned(), bracketed)]),
+        crop_response: clip(said("TOOL_CALL_CROP_VIDEO_MULTI_TRUN_PROMPT_MC")?),
+        call_error: error.clone(),
+        crop_error: error,
+        ..protocol(Parts {
+            name: RELEASE.name,
+            source,
+            system: model.text("SYSTEM_PROMPT_MULTI_ROUND_MC")?,
+            tool: ("grounding", 768),
+            questions: questions.map(|(split, template)| (split.to_owned(), template)).into(),
+            agent,
+            max_tokens: 4096,
+        })
+    })
+}

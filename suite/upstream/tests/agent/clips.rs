@@ -1,0 +1,191 @@
+//! Video-o3: a video for each call, and an answer that is asked for in the last turn.
+
+use paravt_suite::backend::Request;
+use paravt_suite::evaluate::RunConfig;
+use paravt_suite::fixtures::Scripted;
+use paravt_suite::message::{Content, Part};
+use paravt_suite::protocol::{Fidelity, Protocol};
+use paravt_suite::record::{RecordedPart, ToolOutcome};
+use paravt_upstream::agents;
+
+use crate::own::{files, run};
+use crate::said;
+
+fn video_o3() -> Protocol {
+    let model = r#"
+CHAT_TEMPLATE = """
+{% for message in messages %}
+    <|{{ message['role'] }}|>{{ message['content'] if message['content'] is string else 'list' }}
+{% endfor %}
+"""
+SYSTEM_PROMPT_MULTI_ROUND_MC = """Look {closely}."""
+TOOL_CALL_CROP_VIDEO_MULTI_TRUN_PROMPT_MC = '''Action {action_turn}, clip {observation_turn}:
+<video>{sample_fps:.2f} fps, {total_frames:.1f} frames, {start_time:.1f} to {end_time:.1f}. Go on.
+'''
+ERROR_INFO_MULTI_TURN_PROMPT = "Wrong: {error_info}. Mend it."
+FORCE_FINAL_ANSWER_PROMPT = '''Action {action_turn}, last clip {observation_turn}: <video>{sample_fps:.2f}, {total_frames:.1f}, {start_time:.1f}-{end_time:.1f}'''
+FORCE_FINAL_ANSWER_PROMPT_ERROR_INFO = '''Wrong: {error_info}. Answer now.'''
+"#;
+    let prompts = r#"
+VIDEO_INSERT_PROMPT = """Whole:
+<video>{sample_fps:.2f} fps, {total_frames:.1f} frames, 0 to {max_duration:.1f}."""
+QUESTION_TEMPLATE_MULTI_ROUND_MC = """
+Q: {question}
+Options:
+{options}
+"""
+QUESTION_TEMPLATE_MULTI_ROUND_MC_LVBench = """
+Q: {question}
+"""
+"#;
+    let folder = "Eval/vlmeval/vlm/video_o3";
+    let release = &agents::video_o3::RELEASE;
+    let of = |name: &str| {
+        let mut paths = release.files.iter().map(|file| file.path);
+        paths.find(|path| path.starts_with(folder) && path.ends_with(name)).unwrap()
+    };
+    release.import(&files(release, &[(of("model.py"), model), (of("prompt.py"), prompts)]), true).unwrap()
+}
+
+fn grounding(segment: &str, sampling: &str) -> String {
+    format!("<grounding>{{\"temporal_segment\": {segment}, \"sampling_strategy\": \"{sampling}\"}}")
+}
+
+/// Number, width and height of the frames of a message.
+fn video(request: &Request, message: usize) -> (usize, u32, u32, Option<f64>) {
+    let Content::Parts(parts) = &request.messages[message].content else { panic!("a text") };
+    let frames = parts.iter().find_map(|part| match part {
+        Part::Frames(frames) => Some(frames),
+        _ => None,
+    });
+    let frames = frames.unwrap();
+    (frames.images.len(), frames.images[0].width, frames.images[0].height, frames.even)
+}
+
+#[tokio::test]
+async fn each_call_shows_a_video_in_the_budget_that_it_names() {
+    let script = Scripted::new(&[
+        ("turn0", &grounding("[10, 12]", "fine")),
+        ("turn1", &grounding("['0', 500.5]", "coarse").replace('\'', "\"")),
+        ("turn2", "<think>seen</think>\n<answer> B "),
+    ]);
+    let (record, backend) = run(video_o3(), "videomme", script).await;
+    let seen = said(&record);
+    let question = "Whole:\n<video>2.00 fps, 200.0 frames, 0 to 100.0.\nQ: What is shown?\nOptions:\nA. a cat\nB. a dog\n";
+    assert_eq!(seen[..2], ["system: Look {closely}.".to_owned(), format!("user: [200 frames]{question}")]);
+    assert_eq!(seen[2], format!("assistant: {}</grounding>", grounding("[10, 12]", "fine")));
+    assert_eq!(
+        seen[3],
+        "user: Action 1, clip 1:\n<video>1.90 fps, 4.0 frames, 10.0 to 12.0. Go on.\n[4 frames]"
+    );
+    let long = "user: Action 2, clip 2:\n<video>2.00 fps, 200.0 frames, 0.0 to 500.5. Go on.\n[200 frames]";
+    assert_eq!(seen[5], long);
+    let asked = backend.asked.lock().unwrap();
+    assert_eq!(video(&asked[2], 1), (200, 476, 252, Some(2.0)), "of 1008 by 560, not of 1280 by 720");
+    assert_eq!(video(&asked[2], 3), (4, 1008, 560, Some(2.0)));
+    assert_eq!(video(&asked[2], 5), (200, 168, 84, Some(2.0)));
+    let generation = &asked[0].generation;
+    assert_eq!(generation.stop, ["</grounding>", "</answer>"]);
+    assert_eq!(
+        (generation.temperature, generation.max_tokens, generation.repetition_penalty),
+        (0.0, 4096, Some(1.0))
+    );
+    let template = asked[0].chat_template.as_deref().unwrap();
+    assert!(template.contains("{% for message in messages %}\n    {% set message = {"), "{template}");
+    let own = record.own.unwrap();
+    assert_eq!((own.fidelity, own.score.value), (Fidelity::Variant, 1.0), "texts of a stand-in");
+    let ToolOutcome::Frames { frames } = &record.transcript.tool_calls[0].outcome else { panic!() };
+    assert_eq!(frames.iter().map(|frame| frame.index).collect::<Vec<_>>(), [100, 107, 113, 120]);
+}
+
+#[tokio::test]
+async fn a_call_that_shows_nothing_has_its_reply_twice_and_one_that_cannot_be_read_once() {
+    let script = Scripted::new(&[
+        ("turn0", "<grounding>none"),
+        ("turn1", &grounding("[5, 5]", "fine")),
+        ("turn2", &grounding("[5, 6]", "dense")),
+        ("turn3", "neither"),
+    ]);
+    let (record, backend) = run(video_o3(), "lvbench", script).await;
+    assert_eq!(backend.steps().len(), 4, "a reply with neither call nor answer ends it");
+    let seen = said(&record);
+    assert!(seen[1].ends_with("\nQ: What is shown?\n"), "{}", seen[1]);
+    let (read, dense) = (grounding("[5, 5]", "fine"), grounding("[5, 6]", "dense"));
+    let said = |text: &str| format!("assistant: {text}</grounding>");
+    let error = "Invalid time range: video_end (5.0s) <= video_start (5.0s).";
+    assert_eq!(
+        seen[2..],
+        [
+            said("<grounding>none"),
+            "user: Wrong: Invalid grounding content: none. Mend it.".to_owned(),
+            said(&read),
+            said(&read),
+            format!("user: Wrong: {error}. Mend it."),
+            said(&dense),
+            said(&dense),
+            "user: Wrong: 'total_pixels'. Mend it.".to_owned(),
+            "assistant: neither".to_owned(),
+        ]
+    );
+    let asked = backend.asked.lock().unwrap();
+    assert_eq!(
+        video(&asked[0], 1).1 * video(&asked[0], 1).2,
+        476 * 252,
+        "above the fewest pixels of the split"
+    );
+}
+
+#[tokio::test]
+async fn the_ninth_turn_is_asked_for_an_answer_and_counts_by_its_marks_alone() {
+    for (last, forced) in [
+        (grounding("[1, 3]", "medium"), "user: Action 8, last clip 8: <video>1.90, 4.0, 1.0-3.0[4 frames]"),
+        ("<grounding>".to_owned(), "user: Wrong: Invalid grounding content: . Answer now."),
+    ] {
+        let call = grounding("[1, 3]", "medium");
+        let steps: Vec<String> = (0..9).map(|turn| format!("turn{turn}")).collect();
+        let said_by = |reply: &str| {
+            let replies = steps.iter().enumerate().map(|(turn, step)| {
+                let text = match turn {
+                    7 => last.as_str(),
+                    8 => reply,
+                    _ => &call,
+                };
+                (step.as_str(), text.to_owned())
+            });
+            replies.collect::<Vec<_>>()
+        };
+        for (reply, value) in [("<answer>B", 1.0), ("it is B", 0.0)] {
+            let replies = said_by(reply);
+            let script: Vec<(&str, &str)> =
+                replies.iter().map(|(step, text)| (*step, text.as_str())).collect();
+            let (record, backend) = run(video_o3(), "videomme", Scripted::new(&script)).await;
+            assert_eq!(backend.steps().len(), 9);
+            let seen = said(&record);
+            assert_eq!(seen[seen.len() - 2], forced);
+            assert_eq!(record.own.unwrap().score.value, value, "{reply}");
+        }
+    }
+}
+
+#[test]
+fn videos_with_positions_and_calls_do_not_go_together() {
+    let mut protocol = video_o3();
+    assert_eq!(protocol.check(), Ok(()));
+    protocol.agent.as_mut().unwrap().clips = None;
+    let error = protocol.check().unwrap_err();
+    assert_eq!(error.field, "agent.frames.sent_as", "{error}");
+    let plan = RunConfig::default().plan(&video_o3()).unwrap();
+    assert_eq!((plan.max_turns, plan.nframes), (8, 768));
+    let blind = RunConfig::from_json(r#"{"probe": "blind"}"#).unwrap().plan(&video_o3()).unwrap_err();
+    assert!(blind.to_string().contains("stand around videos"), "{blind}");
+}
+
+#[tokio::test]
+async fn records_have_the_positions_of_the_frames() {
+    let script = Scripted::new(&[("turn0", "<answer>A")]);
+    let (record, _) = run(video_o3(), "mlvu", script).await;
+    let RecordedPart::Frames { frames, .. } = &record.transcript.messages[1].parts[0] else { panic!() };
+    assert_eq!((frames[1].index, frames[199].index), (5, 995));
+    assert!(said(&record)[1].ends_with("\nQ: Question: What is shown?\nOptions:\n(A) a cat\n(B) a dog\n"));
+    assert_eq!(record.own.unwrap().score.value, 0.0);
+}

@@ -33,7 +33,8 @@ mod storage;
 pub mod structure;
 pub mod workers;
 
-pub use compute::{Compute, start_rollouts};
+pub use compute::Compute;
 pub use error::{Error, Result};
 pub use memory::StepMemory;
+pub use parameters::start_rollouts;
 pub use parameters::{Parameter, Parameters};

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::{DType, Device, Result, Tensor, TensorId, Var};
 use paravt_backend_candle::tensor::{self, WeightSource};
+use paravt_backend_candle::{INVARIANT_BATCH, start_with_weights};
+use paravt_qwen_vl::engine::{Engine, Options};
 use paravt_qwen_vl::weights::View;
 
 use crate::compute::Compute;
@@ -98,4 +100,23 @@ impl Parameters {
             Ok(narrow.unwrap_or(var).as_tensor().detach())
         })
     }
+}
+
+/// A model whose weights are those of a trainer, as they are at each moment. What it answers depends on
+/// the prompt and the seed alone: nothing is kept from one prompt for the next, and at most [`INVARIANT_BATCH`]
+/// decode together, on the CPU each as if it were alone.
+///
+/// # Errors
+/// As [`Engine::start`].
+pub fn start_rollouts(
+    mut options: Options,
+    compute: &Compute,
+    parameters: &Arc<Parameters>,
+) -> crate::error::Result<Engine> {
+    options.precision = compute.precision;
+    // What is sampled is the distribution that the policy gradient is taken of.
+    options.neutral_sampling = true;
+    options.reuse = false;
+    options.batch = options.batch.min(INVARIANT_BATCH);
+    Ok(start_with_weights(options, &compute.device, parameters.source())?)
 }

@@ -5,13 +5,15 @@
 
 mod joined;
 mod pass;
+mod rows;
 mod tables;
 mod text;
 mod vision;
 
 pub use pass::TextPass;
-pub use text::{KvCache, Rows, Text};
-pub use vision::{Features, Vision, VisionPass};
+pub use rows::{Features, KvCache, Rows};
+pub use text::Text;
+pub use vision::{Vision, VisionPass};
 
 use crate::config::Config;
 use crate::error::Error;

@@ -1,7 +1,8 @@
 //! State shared by all layers of a forward pass.
 
+use super::Model;
+use super::rows::{Features, Rows};
 use super::tables::text_rotary;
-use super::{Features, Model, Rows};
 use crate::error::Error;
 use crate::ops::{Ops, Segment};
 

@@ -2,6 +2,7 @@
 
 use super::joined::Joined;
 use super::pass::PassPlan;
+use super::rows::Features;
 use super::tables::{frame_segments, position_taps, vision_rotary, windows};
 use super::{Loader, Model};
 use crate::config::{Config, Family};
@@ -9,46 +10,6 @@ use crate::error::Error;
 use crate::ops::{Activation, KvSource, Linear, Ops, Segment};
 use crate::positions::Grid;
 use crate::weights::Weights;
-
-/// Visual features of some images or frames.
-#[derive(Debug, Clone)]
-pub struct Features<T> {
-    /// (merged patches, hidden of the language model).
-    pub merged: T,
-    /// The same shape, one per DeepStack layer; added after the first decoder layers.
-    pub deepstack: Vec<T>,
-}
-
-impl<T> Features<T> {
-    /// The same of every tensor.
-    ///
-    /// # Errors
-    /// The first of them.
-    pub fn map(&self, change: impl Fn(&T) -> Result<T, Error>) -> Result<Self, Error> {
-        let deepstack = self.deepstack.iter().map(&change).collect::<Result<_, _>>()?;
-        Ok(Self { merged: change(&self.merged)?, deepstack })
-    }
-
-    /// Rows of all parts, one after the other.
-    ///
-    /// # Errors
-    /// Tensor arithmetic.
-    pub(crate) fn cat<O: Ops<Tensor = T>>(ops: &O, mut parts: Vec<Self>) -> Result<Self, Error>
-    where
-        T: Clone,
-    {
-        if parts.len() == 1 {
-            return Ok(parts.remove(0));
-        }
-        let cat = |tensor: &dyn Fn(&Self) -> T| ops.cat(&parts.iter().map(tensor).collect::<Vec<_>>());
-        let levels = parts.first().map_or(0, |part| part.deepstack.len());
-        let deepstack = (0..levels).map(|level| cat(&|part| part.deepstack[level].clone()));
-        Ok(Self {
-            deepstack: deepstack.collect::<Result<_, _>>()?,
-            merged: cat(&|part| part.merged.clone())?,
-        })
-    }
-}
 
 /// A pass of the vision tower: what its blocks share.
 pub struct VisionPass<O: Ops> {

@@ -16,12 +16,13 @@ use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{Checkpoints, FINAL, Start};
-use crate::compute::{Compute, start_rollouts};
+use crate::compute::Compute;
 use crate::error::{Error, Result};
 use crate::learner::{Learner, Scorer};
 use crate::objective::strategy::{EndReason, Pool, Rollout};
 use crate::objective::{Knobs, advantages};
 use crate::optimizer::AdamWConfig;
+use crate::parameters::start_rollouts;
 use crate::reward::RewardConfig;
 use crate::rollout::{RlPrompt, Roller, RolloutConfig, Trajectory};
 use crate::schedule::Schedule;

@@ -84,7 +84,7 @@ impl Session<'_> {
         let (policy, indices, as_video) = match shown {
             _ if self.agent.plan.is_blind() => return Ok(Vec::new()),
             Shown::Nothing => return Ok(Vec::new()),
-            Shown::Video(indices) => (policy.clone(), indices, true),
+            Shown::Video(indices) => (*policy, indices, true),
             Shown::Images(indices) => (saved(policy), indices, false),
         };
         let video = self.facts().await.map_err(|lost| self.lost(lost))?;
@@ -92,14 +92,16 @@ impl Session<'_> {
         let mut wanted = indices.clone();
         wanted.sort_unstable();
         wanted.dedup();
-        let picked = self.picked(&policy, &video, Look::at(wanted.clone(), video.rate)).await;
+        let picked = self.picked(&policy, &video, Look::at(wanted.clone(), video.rate), false).await;
         let picked = picked.map_err(|lost| self.lost(lost))?;
         let found = indices.iter().filter_map(|index| {
             let place = wanted.binary_search(index).ok()?;
             Some(Arc::clone(&picked.get(place)?.0))
         });
         Ok(match as_video {
-            true => vec![Part::Frames(Frames(found.enumerate().map(|at| dated(at, stages.rate)).collect()))],
+            true => vec![Part::Frames(Frames::placed(
+                found.enumerate().map(|at| dated(at, stages.rate)).collect(),
+            ))],
             false => found.map(Part::Image).collect(),
         })
     }
@@ -107,7 +109,7 @@ impl Session<'_> {
 
 /// Frames as OpenCV saves them.
 fn saved(policy: &FramePolicy) -> FramePolicy {
-    FramePolicy { size: crate::protocol::SizeRule::Whole, encoding: Encoding::Jpeg(95), ..policy.clone() }
+    FramePolicy { size: crate::protocol::SizeRule::Whole, encoding: Encoding::Jpeg(95), ..*policy }
 }
 
 /// A frame with the place that the model takes it for.

@@ -292,6 +292,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
     let agent = AgentLoop {
         harness: Harness { errors, variants: BTreeSet::new(), ..Harness::default() },
         frames: Some(FramePolicy {
+            long: None,
             overview: Some(Overview { frames: 128, fps: Some(1.0), at_least: Some(1) }),
             budget: None,
             size: SizeRule::Qwen { min: token, max: Some(48 * token), total: None },

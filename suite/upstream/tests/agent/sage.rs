@@ -196,7 +196,7 @@ fn asked(messages: &[Message]) -> (String, String) {
     let Content::Parts(parts) = &messages[1].content else { panic!("no parts") };
     let kind = |part: &Part| match part {
         Part::Image(image) => format!("{}:{} ", image.mime, image.origin.unwrap().index),
-        Part::Frames(frames) => format!("video of {} at {}", frames.0.len(), frames.rate()),
+        Part::Frames(frames) => format!("video of {} at {}", frames.images.len(), frames.rate()),
         _ => String::new(),
     };
     let Part::Text(text) = parts.last().unwrap() else { panic!("no text") };

@@ -21,15 +21,6 @@ impl NanoRecipe {
         Self::parse("recipe paravt-nano", "paravt-nano", include_str!("../../recipes/paravt-nano.toml"))
     }
 
-    /// The study of the tool prior paradox.
-    ///
-    /// # Errors
-    /// It is damaged: a bug.
-    pub fn paradox() -> Result<Self, RecipeError> {
-        let text = include_str!("../../recipes/paravt-paradox.toml");
-        Self::parse("recipe paravt-paradox", "paravt-paradox", text)
-    }
-
     /// The recipe of a text; `file` and `name` are those of its file.
     ///
     /// # Errors
@@ -178,6 +169,13 @@ mod tests {
         predicted(&mut recipe);
         recipe.measured_prompts = Some(7);
         check(&recipe).unwrap();
+    }
+
+    #[test]
+    fn the_study_of_the_paradox_is_a_recipe() {
+        let text = include_str!("../../recipes/paravt-paradox.toml");
+        let recipe = NanoRecipe::parse("paravt-paradox.toml", "paravt-paradox", text).unwrap();
+        assert_eq!((recipe.priors.len(), recipe.predictions.len()), (2, 11), "as in its design");
     }
 
     #[test]

@@ -38,8 +38,6 @@ Recipes:
   paravt-nano        generate data, train and evaluate a small model; no network,
                      no GPU
   paravt-nano-base   train the checkpoint that paravt-nano starts from
-  paravt-paradox     train small models on what the paper says breaks format and
-                     tool use, and judge its claims over seeds
   paravt-8b          evaluate the published model, with and without tools
   paravt-8b-train    SFT and PARA-GRPO by the release's programs on eight GPUs,
                      then the evaluation

@@ -244,6 +244,7 @@ def ask(vllm: str, path: str, body: dict) -> dict:
 def compare(theirs: list, ours: list, where: str, found: list, levels: list, agent: str) -> None:
     # VideoZoomer writes one string with marks for pictures.
     raw, exact_form = agent == "videozoomer", agent in ("eva", "framethinker", "longvt", "video-o3", "sage")
+    afresh = agent in ("framethinker", "longvt", "sage")
     if len(theirs) != len(ours):
         found.append(f"{where}: {len(theirs)} requests / {len(ours)}")
     for turn, (a, b) in enumerate(zip(theirs, ours)):
@@ -274,7 +275,7 @@ def compare(theirs: list, ours: list, where: str, found: list, levels: list, age
                 elif x[0].shape != y[0].shape:
                     found.append(f"{here}: picture of {x[0].shape} / {y[0].shape}")
                 # The last request has the pictures of all turns, but where results, tries or conversations are dropped.
-                elif turn == len(theirs) - 1 or agent in ("framethinker", "longvt", "sage"):
+                elif afresh or turn == len(theirs) - 1:
                     pixels(x[0], y[0], here, levels, found)
 
 

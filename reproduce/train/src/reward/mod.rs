@@ -42,7 +42,7 @@ pub struct RewardConfig {
     /// `FORMAT_WEIGHT`: weight of the format reward in the total.
     pub format_weight: f64,
     /// Weight of the tool reward in the total: 1 in the release, which has no knob for it.
-    #[serde(default = "one")]
+    #[serde(default = "one", skip_serializing_if = "is_one")]
     pub tool_weight: f64,
     /// `REWARD_MODE`: how open-ended answers are compared.
     pub answer_mode: AnswerMode,
@@ -98,6 +98,11 @@ impl RewardConfig {
 
 fn one() -> f64 {
     1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_one(weight: &f64) -> bool {
+    *weight == one()
 }
 
 /// Kind of the question.

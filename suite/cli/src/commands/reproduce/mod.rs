@@ -145,7 +145,7 @@ pub(crate) struct NanoArgs {
     /// Number of seeds, counted up from --seed [default: 1; 3 with --full].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     seeds: Option<u8>,
-    /// Run all comparisons of the recipe, with variants of the training and three seeds; hours.
+    /// Run all comparisons of the recipe, with variants of the training and three seeds; one to two hours.
     #[arg(long)]
     full: bool,
 }

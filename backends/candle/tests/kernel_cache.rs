@@ -114,36 +114,40 @@ impl Nvrtc {
     }
 }
 
-#[test]
-#[ignore = "needs NVRTC: run by ci/check-cuda"]
-#[allow(unsafe_code)]
-fn kernels_that_nvrtc_compiled_are_read_back_as_they_were() {
-    let path = std::env::var_os("PARAVT_NVRTC").expect("PARAVT_NVRTC: the path of libnvrtc.so");
-    // SAFETY: NVRTC's start-up code has no precondition. It asks for its builtins by name, where the loader may not look.
-    let load = |path: &Path| unsafe { Library::new(path) }.unwrap();
-    let beside = files(Path::new(&path).parent().unwrap());
-    let builtins = beside.iter().filter(|file| file.to_string_lossy().contains("libnvrtc-builtins.so."));
-    let _builtins: Vec<Library> = builtins.map(|file| load(file)).collect();
-    let nvrtc = Nvrtc(load(Path::new(&path)));
-    let folder = tempfile::tempdir().unwrap();
-    let cache = KernelCache::new(Some(folder.path().to_owned()));
-    for capability in [(8, 0), (9, 0)] {
-        for module in [Module::Rows, Module::Sampling, Module::Attention(72), Module::Attention(128)] {
-            let (text, options) = (Module::PTX.to_owned() + &module.text(), Module::options(capability));
-            let source = Source { text: &text, options: &options, compiler: nvrtc.version() };
-            let started = std::time::Instant::now();
-            let compiled = cache.get(source, || nvrtc.compile(&text, &options)).unwrap();
-            let (took, again) = (started.elapsed(), std::time::Instant::now());
-            assert!(
-                compiled.contains(".visible .entry")
-                    && compiled.contains(&format!("sm_{}{}", capability.0, capability.1))
-            );
-            assert_eq!(cache.get(source, || Err(Error::msg("compiled twice"))).unwrap(), compiled);
-            println!(
-                "{module:?} {capability:?}: {} bytes in {took:.1?}, kept {:.1?}",
-                compiled.len(),
-                again.elapsed()
-            );
+mod nvrtc {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs NVRTC: run by ci/check-cuda"]
+    #[allow(unsafe_code)]
+    fn kernels_that_nvrtc_compiled_are_read_back_as_they_were() {
+        let path = std::env::var_os("PARAVT_NVRTC").expect("PARAVT_NVRTC: the path of libnvrtc.so");
+        // SAFETY: NVRTC's start-up code has no precondition. It asks for its builtins by name, where the loader may not look.
+        let load = |path: &Path| unsafe { Library::new(path) }.unwrap();
+        let beside = files(Path::new(&path).parent().unwrap());
+        let builtins = beside.iter().filter(|file| file.to_string_lossy().contains("libnvrtc-builtins.so."));
+        let _builtins: Vec<Library> = builtins.map(|file| load(file)).collect();
+        let nvrtc = Nvrtc(load(Path::new(&path)));
+        let folder = tempfile::tempdir().unwrap();
+        let cache = KernelCache::new(Some(folder.path().to_owned()));
+        for capability in [(8, 0), (9, 0)] {
+            for module in [Module::Rows, Module::Sampling, Module::Attention(72), Module::Attention(128)] {
+                let (text, options) = (Module::PTX.to_owned() + &module.text(), Module::options(capability));
+                let source = Source { text: &text, options: &options, compiler: nvrtc.version() };
+                let started = std::time::Instant::now();
+                let compiled = cache.get(source, || nvrtc.compile(&text, &options)).unwrap();
+                let (took, again) = (started.elapsed(), std::time::Instant::now());
+                assert!(
+                    compiled.contains(".visible .entry")
+                        && compiled.contains(&format!("sm_{}{}", capability.0, capability.1))
+                );
+                assert_eq!(cache.get(source, || Err(Error::msg("compiled twice"))).unwrap(), compiled);
+                println!(
+                    "{module:?} {capability:?}: {} bytes in {took:.1?}, kept {:.1?}",
+                    compiled.len(),
+                    again.elapsed()
+                );
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ from agents_one_turn import Video, stub
 from agents_theirs import functions, lettered, quietly
 
 FOLDER = "Eval/vlmeval"
-# Frames per second that transformers before 5 takes for a video of which it is told none.
+# Frames per second that transformers before 5 assumes for a video without a rate.
 RATE = 2.0
 
 

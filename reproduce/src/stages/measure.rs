@@ -1,12 +1,11 @@
 //! Rollouts of a model as it is: what a training starts from.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use paravt_train::log::{self, Log};
-use paravt_train::rl::{self, RlConfig, RlTask};
+use paravt_train::rl::{self, RlConfig};
 
-use super::rows::prompts;
+use super::rl::task;
 use super::sft::TRAINER;
 use crate::error::Error;
 use crate::host::Outcome;
@@ -36,12 +35,7 @@ impl Work for Measurement {
     }
 
     fn run(&self, context: &mut StageContext<'_>) -> Result<Outcome, Error> {
-        let task = RlTask {
-            prompts: prompts(&self.data)?,
-            protocol: Arc::new(paravt_nano::protocol()),
-            frames: Arc::clone(&context.options.frames),
-            compute: context.options.compute.clone(),
-        };
+        let task = task(&self.data, context)?;
         let figures = rl::measure(&self.model, &task, &self.config, self.prompts)?;
         let figures: Vec<(&str, f64)> = figures.into_iter().collect();
         Log::open(&context.folder.join(log::FILE), 0)?.add(1, &figures)?;

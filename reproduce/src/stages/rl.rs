@@ -1,6 +1,6 @@
 //! Reinforcement learning in this process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use paravt_train::checkpoint::FINAL;
@@ -39,12 +39,7 @@ impl Work for Reinforcement {
     }
 
     fn run(&self, context: &mut StageContext<'_>) -> Result<Outcome, Error> {
-        let task = RlTask {
-            prompts: prompts(&self.data)?,
-            protocol: Arc::new(paravt_nano::protocol()),
-            frames: Arc::clone(&context.options.frames),
-            compute: context.options.compute.clone(),
-        };
+        let task = task(&self.data, context)?;
         let (folder, recipe) = (context.folder, context.recipe);
         let progress = |step: &RlStep| {
             (context.event)(Event::Progress(&Progress::Rl(step, self.config.steps)));
@@ -53,4 +48,14 @@ impl Work for Reinforcement {
         record(recipe, folder)?;
         Ok(Outcome::Complete)
     }
+}
+
+/// The prompts of a folder of training data, with what every rollout of the miniature needs.
+pub(super) fn task(data: &Path, context: &StageContext<'_>) -> Result<RlTask, Error> {
+    Ok(RlTask {
+        prompts: prompts(data)?,
+        protocol: Arc::new(paravt_nano::protocol()),
+        frames: Arc::clone(&context.options.frames),
+        compute: context.options.compute.clone(),
+    })
 }

@@ -16,7 +16,7 @@ pub(super) enum Fields {
 /// `timestamp_to_seconds`.
 ///
 /// # Errors
-/// Python's words for a text that is no time.
+/// Message of Python's `ValueError` for a text that is not a number.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     let number = |part: &str| {
         float(part).ok_or_else(|| format!("could not convert string to float: {}", repr_str(part)))

@@ -31,8 +31,14 @@ pub enum Recipe {
 const MAX_FILE: u64 = 1 << 20;
 
 /// Names of the recipes in this build.
-const BUILT_IN: [&str; 5] =
-    ["paravt-nano", "paravt-nano-base", "paravt-8b", "paravt-8b-train", "pyvision-video-7b"];
+const BUILT_IN: [&str; 6] = [
+    "paravt-nano",
+    "paravt-nano-base",
+    "paravt-paradox",
+    "paravt-8b",
+    "paravt-8b-train",
+    "pyvision-video-7b",
+];
 
 impl Recipe {
     /// A built-in recipe by name, or a file.
@@ -43,6 +49,7 @@ impl Recipe {
         match name {
             "paravt-nano" => return Ok(Self::Embedded(Box::new(NanoRecipe::built_in()?))),
             "paravt-nano-base" => return Ok(Self::Base(nano::base::recipe()?)),
+            "paravt-paradox" => return Ok(Self::Embedded(Box::new(NanoRecipe::paradox()?))),
             "paravt-8b" => return Ok(Self::Served(Box::new(Served::built_in()?))),
             "pyvision-video-7b" => return Ok(Self::Served(Box::new(Served::pyvision()?))),
             "paravt-8b-train" => return Ok(Self::Trained(Box::new(Trained::built_in()?))),

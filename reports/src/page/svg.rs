@@ -130,8 +130,17 @@ impl Svg {
 
     /// A line through points.
     pub(super) fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
+        self.through("polyline", class, points);
+    }
+
+    /// The area that points enclose.
+    pub(super) fn polygon(&mut self, class: &str, points: &[(f64, f64)]) {
+        self.through("polygon", class, points);
+    }
+
+    fn through(&mut self, element: &str, class: &str, points: &[(f64, f64)]) {
         let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let _ = write!(self.marks, r#"<polyline class="{class}" points="{}"/>"#, points.join(" "));
+        let _ = write!(self.marks, r#"<{element} class="{class}" points="{}"/>"#, points.join(" "));
     }
 
     pub(super) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {

@@ -78,10 +78,12 @@ pub struct Study {
 /// A line of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// Question.
+    /// Training.
     pub label: String,
     /// Step and value.
     pub points: Vec<(f64, f64)>,
+    /// Lowest and highest value of a seed at each of the points; empty where there is one seed.
+    pub band: Vec<(f64, f64)>,
 }
 
 /// Result.
@@ -184,14 +186,20 @@ fn lines(trainings: &[Trained]) -> BTreeMap<String, Vec<Line>> {
                 group.iter().filter_map(|one| one.curves.series.get(series)).collect();
             // Up to where all seeds have come.
             let steps = curves.iter().map(|points| points.len()).min().unwrap_or_default();
-            let at = |step: usize| {
-                (curves[0][step].0, mean(&curves.iter().map(|points| points[step].1).collect::<Vec<_>>()))
-            };
-            let line = Line { label: group[0].name.clone(), points: (0..steps).map(at).collect() };
             // A measurement is a point.
-            if steps > 1 {
-                lines.entry(series.clone()).or_default().push(line);
+            if steps < 2 {
+                continue;
             }
+            let mut line = Line { label: group[0].name.clone(), points: Vec::new(), band: Vec::new() };
+            for step in 0..steps {
+                let values: Vec<f64> = curves.iter().map(|points| points[step].1).collect();
+                line.points.push((curves[0][step].0, mean(&values)));
+                if values.len() > 1 {
+                    let end = |start, of: fn(f64, f64) -> f64| values.iter().copied().fold(start, of);
+                    line.band.push((end(f64::INFINITY, f64::min), end(f64::NEG_INFINITY, f64::max)));
+                }
+            }
+            lines.entry(series.clone()).or_default().push(line);
         }
     }
     lines

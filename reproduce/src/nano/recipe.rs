@@ -71,6 +71,13 @@ pub struct Prior {
     pub sft: SftConfig,
 }
 
+impl Prior {
+    /// What stands before the names of the stages of its cold starts.
+    pub(super) fn prefix(&self) -> String {
+        format!("{}-", self.name)
+    }
+}
+
 /// Settings that all evaluations share; see [`RunConfig`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -123,11 +130,34 @@ pub struct Variant {
 }
 
 impl NanoRecipe {
+    /// The same stages as small as they get: two steps of each training, two videos. It shows that all of them run; what
+    /// they measure means nothing.
+    #[must_use]
+    pub fn small(mut self) -> Self {
+        let shrink = |data: &mut TrainingSizes| {
+            data.videos = data.videos.min(2);
+            data.rows = data.rows.min(20);
+            data.prompts = data.prompts.min(4);
+        };
+        self.title.push_str("; small: shows that its stages run, and nothing else");
+        self.world.videos = self.world.videos.min(2);
+        shrink(&mut self.data);
+        let trainings = self.priors.iter_mut().map(|prior| (Some(&mut prior.data), &mut prior.sft));
+        for (data, sft) in trainings.chain([(None, &mut self.sft)]) {
+            data.map(shrink);
+            sft.steps = sft.steps.min(2);
+        }
+        self.measured_prompts = self.measured_prompts.map(|prompts| prompts.min(2));
+        self.rl.steps = self.rl.steps.min(2);
+        self.rl.prompts_per_step = self.rl.prompts_per_step.min(2);
+        self
+    }
+
     /// What stands before the names of a cold start's stages: nothing, or a prior with a dash.
     pub(super) fn prefixes(&self) -> Vec<String> {
         match self.priors.as_slice() {
             [] => vec![String::new()],
-            priors => priors.iter().map(|prior| format!("{}-", prior.name)).collect(),
+            priors => priors.iter().map(Prior::prefix).collect(),
         }
     }
 

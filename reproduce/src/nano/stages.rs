@@ -42,7 +42,7 @@ fn start(graph: &mut Graph, base: StageId, prior: &Prior) -> Start {
     let data = graph.add(&format!("{}-data", prior.name), None, &[], Generated::TrainingData(prior.data, 0));
     let sft = Sft { config: prior.sft.clone(), base: folder(graph, base), data: folder(graph, data) };
     let stage = graph.add(&prior.name, None, &[base, data], sft);
-    Start { prefix: format!("{}-", prior.name), stage, folder: folder(graph, stage).join(FINAL) }
+    Start { prefix: prior.prefix(), stage, folder: folder(graph, stage).join(FINAL) }
 }
 
 /// All stages in order, for each seed; `full` adds the variants. Where all runs are of the base checkpoint

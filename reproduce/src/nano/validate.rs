@@ -21,6 +21,15 @@ impl NanoRecipe {
         Self::parse("recipe paravt-nano", "paravt-nano", include_str!("../../recipes/paravt-nano.toml"))
     }
 
+    /// The study of the tool prior paradox.
+    ///
+    /// # Errors
+    /// It is damaged: a bug.
+    pub fn paradox() -> Result<Self, RecipeError> {
+        let text = include_str!("../../recipes/paravt-paradox.toml");
+        Self::parse("recipe paravt-paradox", "paravt-paradox", text)
+    }
+
     /// The recipe of a text; `file` and `name` are those of its file.
     ///
     /// # Errors
@@ -173,8 +182,7 @@ mod tests {
 
     #[test]
     fn the_study_of_the_paradox_is_a_recipe() {
-        let text = include_str!("../../recipes/paravt-paradox.toml");
-        let recipe = NanoRecipe::parse("paravt-paradox.toml", "paravt-paradox", text).unwrap();
+        let recipe = NanoRecipe::paradox().unwrap();
         assert_eq!((recipe.priors.len(), recipe.predictions.len()), (2, 11), "as in its design");
     }
 

@@ -25,6 +25,7 @@ pub use materialize::Materialize;
 pub use measure::Measurement;
 pub use prepare::Prepare;
 pub use rl::Reinforcement;
+pub use rows::prompts;
 pub use sft::Sft;
 
 #[cfg(test)]

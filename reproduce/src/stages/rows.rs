@@ -57,7 +57,7 @@ impl Conversations for Traces {
 ///
 /// # Errors
 /// The file cannot be read.
-pub(crate) fn prompts(root: &Path) -> Result<Vec<RlPrompt>, Error> {
+pub fn prompts(root: &Path) -> Result<Vec<RlPrompt>, Error> {
     let prompt = |prompt: Prompt| RlPrompt {
         sample: prompt.sample,
         answer: prompt.answer,

@@ -122,6 +122,7 @@ def chain(case: dict) -> dict:
     return {"loss": loss.item(), "gradient": logits.grad.tolist()}
 
 
-cases = json.load(sys.stdin)
-kinds = {"batches": batch, "softmax": softmax, "chains": chain}
-json.dump({name: [kind(case) for case in cases[name]] for name, kind in kinds.items()}, sys.stdout)
+if __name__ == "__main__":
+    cases = json.load(sys.stdin)
+    kinds = {"batches": batch, "softmax": softmax, "chains": chain}
+    json.dump({name: [kind(case) for case in cases[name]] for name, kind in kinds.items()}, sys.stdout)

@@ -28,10 +28,11 @@ const BELOW: f64 = 36.0;
 const TOP: f64 = 16.0;
 
 /// Strokes that the style has for lines of one chart.
-const STYLES: usize = 7;
+const STYLES: usize = 10;
 
 /// The curves as small multiples with a line for each training, a legend where there are several, and the curves that
-/// never change in words. A study has the means over its seeds, else each training that a run shows has a line, once.
+/// never change in words. A study has the means over its
+/// seeds, shaded from the lowest to the highest, else each training that a run shows has a line, once.
 pub(crate) fn training(report: &Report, runs: &[&Run]) -> Option<Value> {
     let lines = match report.study.as_ref().filter(|study| !study.lines.is_empty()) {
         Some(study) => study.lines.clone(),
@@ -80,12 +81,12 @@ fn value_of(lines: &[Line]) -> Option<f64> {
 /// The stroke of a line, for a legend in words.
 fn key(number: usize) -> String {
     let mut svg = Svg::new(24.0, 10.0, "", "");
-    svg.polyline(&class(number), &[(0.0, 5.0), (24.0, 5.0)]);
+    svg.polyline(&class("curve", number), &[(0.0, 5.0), (24.0, 5.0)]);
     svg.finish_decorative()
 }
 
-fn class(number: usize) -> String {
-    format!("curve curve{}", number % STYLES)
+fn class(kind: &str, number: usize) -> String {
+    format!("{kind} curve{}", number % STYLES)
 }
 
 fn lines_of(runs: &[&Run]) -> BTreeMap<String, Vec<Line>> {
@@ -97,7 +98,11 @@ fn lines_of(runs: &[&Run]) -> BTreeMap<String, Vec<Line>> {
         }
         for (name, points) in &run.training.series {
             let label = run.manifest.backend.model.clone();
-            lines.entry(name.clone()).or_default().push(Line { label, points: points.clone() });
+            lines.entry(name.clone()).or_default().push(Line {
+                label,
+                points: points.clone(),
+                band: Vec::new(),
+            });
         }
     }
     lines
@@ -120,7 +125,7 @@ pub(crate) fn history(entries: &[Entry]) -> Vec<Value> {
                 intervals.push((x, base + score.interval.0, base + score.interval.1));
             }
         }
-        let lines = &[Line { label: task.to_owned(), points }];
+        let lines = &[Line { label: task.to_owned(), points, band: Vec::new() }];
         let curves = Curves {
             title: task,
             x_axis: "check",
@@ -157,6 +162,7 @@ impl Curves<'_> {
         let points = || self.lines.iter().flat_map(|line| &line.points);
         let mut heights: Vec<f64> = points().map(|point| point.1).collect();
         heights.extend(self.intervals.iter().flat_map(|(_, low, high)| [*low, *high]));
+        heights.extend(self.lines.iter().flat_map(|line| &line.band).flat_map(|(low, high)| [*low, *high]));
         heights.extend(self.published.iter().map(|line| line.0));
         let x = Scale { from: ends(points().map(|point| point.0).collect()), to: (LEFT, size.width - 12.0) };
         (x, Scale { from: ends(heights), to: (size.height - BELOW, TOP) })
@@ -195,8 +201,18 @@ impl Curves<'_> {
             svg.line("whisker", (x.at(*at), y.at(*low)), (x.at(*at), y.at(*high)));
         }
         for (line, number) in self.lines.iter().zip(&self.numbers) {
+            let edge = |of: fn(&(f64, f64)) -> f64| {
+                let places = line.points.iter().zip(&line.band);
+                places.map(move |(point, band)| (x.at(point.0), y.at(of(band))))
+            };
+            let around: Vec<(f64, f64)> = edge(|band| band.0).chain(edge(|band| band.1).rev()).collect();
+            if !around.is_empty() {
+                svg.polygon(&class("spread", *number), &around);
+            }
+        }
+        for (line, number) in self.lines.iter().zip(&self.numbers) {
             let placed: Vec<(f64, f64)> = line.points.iter().map(|(a, b)| (x.at(*a), y.at(*b))).collect();
-            svg.polyline(&class(*number), &placed);
+            svg.polyline(&class("curve", *number), &placed);
             // Dots tell single steps apart as long as there is room for them.
             if self.lines.len() == 1 && placed.len() <= 60 {
                 for (at, (a, b)) in placed.iter().zip(&line.points) {

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::learner::{Learner, Scorer};
 use crate::objective::strategy::{EndReason, Pool, Rollout};
 use crate::objective::{Knobs, advantages};
-use crate::optimizer::AdamWConfig;
+use crate::optimizer::{AdamWConfig, Gradients};
 use crate::parameters::start_rollouts;
 use crate::reward::RewardConfig;
 use crate::rollout::{RlPrompt, Roller, RolloutConfig, Trajectory};
@@ -122,12 +122,7 @@ pub fn train(
     let Start { learner, mut optimizer, mut progress, mut log } =
         checkpoints.start::<_, Progress>(base, &task.compute, &config.optimizer, config)?;
     learner.check_memory("micro_batch_tokens", config.micro_batch_tokens)?;
-    let scorers = Scorers {
-        reference: (config.objective.kl_coef != 0.0)
-            .then(|| Scorer::load(base, &task.compute))
-            .transpose()?,
-        before: config.objective.strategy.as_ref().map(|_| learner.scorer()).transpose()?,
-    };
+    let scorers = scorers(&learner, base, config)?;
     let (roller, runtime) = (roller(&learner, task, config)?, runtime()?);
     while progress.step < config.steps {
         let started = Instant::now();
@@ -178,6 +173,41 @@ pub fn measure(
         all.extend(self::number(groups, number * config.prompts_per_step));
     }
     Ok(rollout_figures(&all))
+}
+
+/// One batch with all that its first optimiser step is computed from, for another implementation to compare with.
+pub struct FirstUpdate {
+    /// Rollouts with their groups, their rewards as the strategy gives them.
+    pub rollouts: Vec<(usize, Trajectory)>,
+    /// Log-probabilities by the reference, of each rollout a value for each row that predicts a trained token, else 0.
+    pub reference: Option<Vec<Vec<f64>>>,
+    /// The rollouts of this step by place, pass by pass.
+    pub passes: Vec<Vec<usize>>,
+    /// The loss.
+    pub loss: f64,
+    /// Its gradients.
+    pub gradients: Gradients,
+}
+
+/// The first batch of a training of `model` with `reference` for its KL term, and its gradients.
+///
+/// # Errors
+/// As [`train`].
+pub fn first_update(model: &Path, reference: &Path, task: &RlTask, config: &RlConfig) -> Result<FirstUpdate> {
+    config.validate()?;
+    let learner = Learner::load(model, &task.compute)?;
+    let scorers = scorers(&learner, reference, config)?;
+    let (roller, seed) = (roller(&learner, task, config)?, Seed::new("rl step", config.seed).numbered(0));
+    let rolled = runtime()?.block_on(roll(&roller, &task.prompts, config, seed, &mut 0))?;
+    update::first(&learner, &scorers, rolled, config)
+}
+
+fn scorers(learner: &Learner, reference: &Path, config: &RlConfig) -> Result<Scorers> {
+    let is_asked = config.objective.kl_coef != 0.0;
+    Ok(Scorers {
+        reference: is_asked.then(|| Scorer::load(reference, learner.compute())).transpose()?,
+        before: config.objective.strategy.as_ref().map(|_| learner.scorer()).transpose()?,
+    })
 }
 
 fn roller(learner: &Learner, task: &RlTask, config: &RlConfig) -> Result<Roller> {

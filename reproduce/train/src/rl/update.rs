@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::figures::update_figures;
-use super::{RlConfig, Rolled};
+use super::{FirstUpdate, RlConfig, Rolled};
 use crate::error::Result;
 use crate::example::Example;
 use crate::learner::{Learner, Scorer};
@@ -23,7 +23,7 @@ pub(super) struct Scorers {
 /// A batch as the objective sees it.
 struct Batch<'a> {
     rollouts: &'a [(usize, Trajectory)],
-    sequences: Vec<Sequence<'a>>,
+    held: TokenValues,
     advantages: Advantages,
     knobs: &'a Knobs,
     limit: usize,
@@ -52,21 +52,14 @@ pub(super) fn update(
     rolled: &Rolled,
     config: &RlConfig,
 ) -> Result<BTreeMap<&'static str, f64>> {
-    let (knobs, rollouts, limit) = (&config.objective, rolled.all.as_slice(), config.micro_batch_tokens);
-    let all: Vec<usize> = (0..rollouts.len()).collect();
-    let logprobs = |scorer, which| logprobs(learner, scorer, rollouts, which, limit, knobs.temperature);
-    let reference = scorers.reference.as_ref().map(|reference| logprobs(reference, &all)).transpose()?;
-    let held = TokenValues::new(rollouts, reference);
-    let sequences = held.sequences(rollouts);
-    let advantages = advantages(&sequences, knobs)?;
-    let parts = mini_batches(rollouts, &rolled.chosen, knobs.strategy.as_ref());
+    let (batch, rollouts) = (Batch::new(learner, scorers, rolled, config)?, rolled.all.as_slice());
+    let parts = mini_batches(rollouts, &rolled.chosen, config.objective.strategy.as_ref());
     // Only a strategy, which comes with a scorer, takes several steps.
     let before = scorers.before.as_ref().filter(|_| parts.len() > 1);
-    let before = before.map(|before| logprobs(before, &rolled.chosen)).transpose()?;
+    let before = before.map(|before| batch.logprobs(learner, before, &rolled.chosen)).transpose()?;
     // By place in the batch, as the mini-batches name them.
     let before: Option<BTreeMap<usize, Vec<f32>>> =
         before.map(|before| rolled.chosen.iter().copied().zip(before).collect());
-    let batch = Batch { rollouts, sequences, advantages, knobs, limit };
     let (mut whole, mut norms) = (Part::default(), 0.0);
     for part in &parts {
         let done = batch.gradients(learner, part, before.as_ref())?;
@@ -82,7 +75,37 @@ pub(super) fn update(
     Ok(figures)
 }
 
-impl Batch<'_> {
+/// Loss and gradients of a batch's first optimiser step, which is not taken, and the passes it is computed in.
+pub(super) fn first(
+    learner: &Learner,
+    scorers: &Scorers,
+    rolled: Rolled,
+    config: &RlConfig,
+) -> Result<FirstUpdate> {
+    let batch = Batch::new(learner, scorers, &rolled, config)?;
+    let parts = mini_batches(&rolled.all, &rolled.chosen, config.objective.strategy.as_ref());
+    let part = parts.first().map(Vec::as_slice).unwrap_or_default();
+    let done = batch.gradients(learner, part, None)?;
+    let passes = micro_batches(&rolled.all, part, config.micro_batch_tokens);
+    let reference = batch.held.reference;
+    Ok(FirstUpdate { rollouts: rolled.all, reference, passes, loss: done.loss, gradients: done.gradients })
+}
+
+impl<'a> Batch<'a> {
+    fn new(learner: &Learner, scorers: &Scorers, rolled: &'a Rolled, config: &'a RlConfig) -> Result<Self> {
+        let (knobs, rollouts, limit) = (&config.objective, rolled.all.as_slice(), config.micro_batch_tokens);
+        let all: Vec<usize> = (0..rollouts.len()).collect();
+        let of = |reference| logprobs(learner, reference, rollouts, &all, limit, knobs.temperature);
+        let held = TokenValues::new(rollouts, scorers.reference.as_ref().map(of).transpose()?);
+        let advantages = advantages(&held.sequences(rollouts), knobs)?;
+        Ok(Self { rollouts, held, advantages, knobs, limit })
+    }
+
+    /// Log-probabilities of the trained tokens of the chosen sequences, sequence by sequence.
+    fn logprobs(&self, learner: &Learner, scorer: &Scorer, chosen: &[usize]) -> Result<Vec<Vec<f32>>> {
+        logprobs(learner, scorer, self.rollouts, chosen, self.limit, self.knobs.temperature)
+    }
+
     /// Gradients of one optimiser step. `before`: log-probabilities of the trained tokens under the weights before
     /// the first step, by place; those of the loss itself where there are none.
     fn gradients(
@@ -92,10 +115,11 @@ impl Batch<'_> {
         before: Option<&BTreeMap<usize, Vec<f32>>>,
     ) -> Result<Part> {
         let parts = micro_batches(self.rollouts, chosen, self.limit);
+        let sequences = self.held.sequences(self.rollouts);
         let learned = |&place: &usize| self.rollouts[place].1.example.learned();
         let trained: usize = chosen.iter().map(learned).sum();
         let gradients = |part: &Vec<usize>| {
-            let packed = pack(&self.sequences, &self.advantages, part);
+            let packed = pack(&sequences, &self.advantages, part);
             let examples: Vec<&Example> = part.iter().map(|&place| &self.rollouts[place].1.example).collect();
             learner.gradients(&examples, self.knobs.temperature, |new, entropy| {
                 let prox: Vec<f64> = match before {

@@ -38,6 +38,8 @@ Recipes:
   paravt-nano        generate data, train and evaluate a small model; no network,
                      no GPU
   paravt-nano-base   train the checkpoint that paravt-nano starts from
+  paravt-paradox     what GRPO and PARA-GRPO make of a fragile format and a
+                     strong tool prior in the same small model
   paravt-8b          evaluate the published model, with and without tools
   paravt-8b-train    SFT and PARA-GRPO by the release's programs on eight GPUs,
                      then the evaluation
@@ -148,6 +150,9 @@ pub(crate) struct NanoArgs {
     /// Run all comparisons of the recipe, with variants of the training and three seeds; one to two hours.
     #[arg(long)]
     full: bool,
+    /// Make everything as small as it gets: shows in a minute or two that all stages run; its numbers mean nothing.
+    #[arg(long)]
+    small: bool,
 }
 
 impl Args {
@@ -166,7 +171,10 @@ impl Args {
         if let Some(recipe) = self.read.get() {
             return Ok(recipe);
         }
-        let recipe = Recipe::load(&self.recipe)?;
+        let mut recipe = Recipe::load(&self.recipe)?;
+        if let (Recipe::Embedded(embedded), true) = (&mut recipe, self.nano.small) {
+            **embedded = embedded.clone().small();
+        }
         Ok(self.read.get_or_init(|| recipe))
     }
 

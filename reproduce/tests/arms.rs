@@ -1,0 +1,205 @@
+//! The first optimiser step of every arm of the study, worked out again by torch: rewards to advantages, loss, gradients.
+//!
+//! Without `PARAVT_STUDY` on a few generated prompts with the embedded checkpoint as the reference and one that was moved
+//! away from it as the policy. With `PARAVT_STUDY=OUT`, the folder of a finished `paravt-bench reproduce paravt-paradox
+//! --full`, on the study's own prompts of seed 0, with each arm's cold start as its reference and its last weights as its
+//! policy.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor};
+use paravt_nano::{TrainingSizes, make_training, protocol, write_base};
+use paravt_reproduce::GraphOptions;
+use paravt_reproduce::graph::Graph;
+use paravt_reproduce::nano::NanoRecipe;
+use paravt_reproduce::stages::prompts;
+use paravt_suite::frames::CachedFrames;
+use paravt_train::Compute;
+use paravt_train::checkpoint::FINAL;
+use paravt_train::rl::{FirstUpdate, RlConfig, RlTask, first_update};
+use serde_json::json;
+
+/// Log-probabilities, loss and gradients: the largest difference from torch's in float64, as a share of their norm, of the
+/// sum of the loss's absolute terms.
+const TOLERANCE: f64 = 1e-5;
+
+/// One training, and what it goes on from.
+struct Arm {
+    name: String,
+    config: RlConfig,
+    data: PathBuf,
+    policy: PathBuf,
+    reference: PathBuf,
+}
+
+/// Arms on few short rollouts, all from the same two checkpoints.
+fn small(folder: &Path) -> Vec<Arm> {
+    let (base, moved, data) = (folder.join("base"), folder.join("moved"), folder.join("data"));
+    write_base(&base).unwrap();
+    write_base(&moved).unwrap();
+    let weights = moved.join("model.safetensors");
+    let mut tensors = candle_core::safetensors::load(&weights, &Device::Cpu).unwrap();
+    for tensor in tensors.values_mut().filter(|tensor| tensor.rank() > 1) {
+        *tensor = (&*tensor * 0.97).unwrap();
+    }
+    candle_core::safetensors::save(&tensors, &weights).unwrap();
+    make_training(&data, 3, &TrainingSizes { videos: 3, rows: 4, prompts: 6, mixture: None }).unwrap();
+    arms(|_, config, name| {
+        let config = RlConfig {
+            prompts_per_step: 3,
+            micro_batch_tokens: 2000,
+            rollout: paravt_train::rollout::RolloutConfig {
+                group_size: 4,
+                max_new_tokens: 48,
+                ..config.rollout
+            },
+            ..config
+        };
+        let (data, policy, reference) = (data.clone(), moved.clone(), base.clone());
+        Some(Arm { name, config, data, policy, reference })
+    })
+}
+
+/// Arms of a finished study, seed 0.
+fn of_study(out: &Path) -> Vec<Arm> {
+    let recipe = NanoRecipe::paradox().unwrap();
+    let options = GraphOptions { full: true, ..GraphOptions::new(out) };
+    let graph: Graph = paravt_reproduce::nano::graph(&recipe, &options).unwrap();
+    let folder = |name: &str| {
+        let stage = graph.stages().iter().find(|stage| stage.name() == name && stage.seed() != Some(1));
+        stage.unwrap().folder().unwrap().to_owned()
+    };
+    arms(|prior, config, name| {
+        let policy = folder(&name).join(FINAL);
+        // A study may have been run without some arms.
+        policy.is_dir().then(|| Arm {
+            config,
+            data: folder("data"),
+            reference: folder(&format!("{prior}-sft")).join(FINAL),
+            policy,
+            name,
+        })
+    })
+}
+
+fn arms(arm: impl Fn(&str, RlConfig, String) -> Option<Arm>) -> Vec<Arm> {
+    let recipe = NanoRecipe::paradox().unwrap();
+    let prior = &recipe.priors[0].name;
+    let variants = recipe.variants.iter().filter_map(|variant| {
+        let prior = variant.prior.as_ref().unwrap_or(prior);
+        arm(prior, recipe.variant(variant).unwrap(), variant.name.clone())
+    });
+    arm(prior, recipe.rl.clone(), "rl".to_owned()).into_iter().chain(variants).collect()
+}
+
+/// What torch needs to work the same step out.
+fn write(folder: &Path, arm: &Arm, step: &FirstUpdate) {
+    std::fs::create_dir(folder).unwrap();
+    let mut tensors: HashMap<String, Tensor> = HashMap::new();
+    let mut sequences = Vec::new();
+    for (place, (group, one)) in step.rollouts.iter().enumerate() {
+        let example = &one.example;
+        let positions: Vec<u32> = example.positions.iter().flatten().copied().collect();
+        let positions = Tensor::from_vec(positions, (example.ids.len(), 3), &Device::Cpu).unwrap();
+        tensors.insert(format!("{place}.positions"), positions);
+        tensors.insert(format!("{place}.ids"), Tensor::new(example.ids.as_slice(), &Device::Cpu).unwrap());
+        let mut grids = Vec::new();
+        for (number, medium) in example.media.iter().enumerate() {
+            let grid = medium.patches.grid;
+            let values: Vec<f32> = medium.patches.values().collect();
+            let shape = (grid.patches(), values.len() / grid.patches());
+            let values = Tensor::from_vec(values, shape, &Device::Cpu).unwrap();
+            tensors.insert(format!("{place}.patches.{number}"), values);
+            grids.push(json!({ "grid": [grid.t, grid.h, grid.w], "is_video": medium.is_video }));
+        }
+        let mut behaviour = vec![0.0; example.ids.len()];
+        for (row, value) in example.rows().zip(&one.behaviour) {
+            behaviour[row + 1] = f64::from(*value);
+        }
+        sequences.push(json!({
+            "loss_mask": example.trained.iter().copied().map(u8::from).collect::<Vec<_>>(),
+            "behaviour": behaviour,
+            "reference": step.reference.as_ref().map(|all| &all[place]),
+            "reward": one.reward.total,
+            "group": group,
+            "media": grids,
+        }));
+    }
+    let case = json!({
+        "policy": arm.policy,
+        "reference": step.reference.is_some().then_some(&arm.reference),
+        "knobs": arm.config.objective,
+        "passes": step.passes,
+        "sequences": sequences,
+    });
+    std::fs::write(folder.join("step.json"), case.to_string()).unwrap();
+    candle_core::safetensors::save(&tensors, folder.join("step.safetensors")).unwrap();
+}
+
+fn far(ours: &[f64], theirs: &[f64]) -> f64 {
+    assert_eq!(ours.len(), theirs.len());
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>().sqrt();
+    let off = norm(&mut ours.iter().zip(theirs).map(|(a, b)| a - b));
+    off / norm(&mut theirs.iter().copied()).max(1e-9)
+}
+
+fn values(tensor: &Tensor) -> Vec<f64> {
+    tensor.to_dtype(candle_core::DType::F64).unwrap().flatten_all().unwrap().to_vec1().unwrap()
+}
+
+#[test]
+#[ignore = "needs Python: run by ci/test"]
+fn the_first_step_of_every_arm_is_that_of_torch() {
+    let folder = tempfile::tempdir().unwrap();
+    let arms = match std::env::var_os("PARAVT_STUDY") {
+        Some(out) => of_study(Path::new(&out)),
+        None => small(folder.path()),
+    };
+    assert!(!arms.is_empty());
+    let python = std::env::var_os("PARAVT_PYTHON").expect("PARAVT_PYTHON: run ci/setup, then ci/test");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/arms.py");
+    for arm in arms {
+        let task = RlTask {
+            prompts: prompts(&arm.data).unwrap(),
+            protocol: Arc::new(protocol()),
+            frames: Arc::new(CachedFrames::default()),
+            compute: Compute::cpu(),
+        };
+        let step = first_update(&arm.policy, &arm.reference, &task, &arm.config).unwrap();
+        let case = folder.path().join(format!("arm-{}", arm.name));
+        write(&case, &arm, &step);
+        let output = Command::new(&python).arg(script).arg(&case).output().unwrap();
+        assert!(output.status.success(), "{}: {}", arm.name, String::from_utf8_lossy(&output.stderr));
+        let torch = candle_core::safetensors::load(case.join("torch.safetensors"), &Device::Cpu).unwrap();
+        let reference = step.reference.as_ref().map(|all| all.concat());
+        let reference = reference.map_or(0.0, |ours| far(&ours, &values(&torch["reference"])));
+        let [theirs, terms] = ["loss", "terms"].map(|name| values(&torch[name])[0]);
+        let loss = (step.loss - theirs).abs() / terms.max(1e-9);
+        let (mut gradients, mut count) = ((0.0, ""), 0);
+        for (name, theirs) in &torch {
+            let Some(name) = name.strip_prefix("gradient.") else { continue };
+            let ours = step.gradients.get(name).map(values);
+            let away = far(&ours.unwrap_or_else(|| vec![0.0; theirs.elem_count()]), &values(theirs));
+            count += 1;
+            if away > gradients.0 {
+                gradients = (away, name);
+            }
+        }
+        println!(
+            "{}: {} rollouts, {} passes, loss {:.6} ({loss:.1e} from torch), reference {reference:.1e}, worst of {count} \
+             gradients {:.1e} ({})",
+            arm.name,
+            step.rollouts.len(),
+            step.passes.len(),
+            step.loss,
+            gradients.0,
+            gradients.1,
+        );
+        let worst = loss.max(reference).max(gradients.0);
+        assert!(worst <= TOLERANCE, "{}: {worst:.1e}", arm.name);
+    }
+}

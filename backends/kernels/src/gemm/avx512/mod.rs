@@ -1,12 +1,14 @@
-//! f32 micro-kernel for AVX-512: a tile of 12 x 32 in 24 zmm accumulators.
+//! Micro-kernel for AVX-512: a tile of 12 x 32 in 24 zmm accumulators of f32. With `PAIRS` a value of A and B is a pair of bf16,
+//! two steps of the inner axis, and its product the sum of theirs.
 //!
 //! The accumulators stay in registers for a whole block of the inner axis. B is packed in micro-panels of 32 columns,
 //! so that a step of the inner axis is two vector loads; of A a step is twelve broadcasts.
 
 mod pack;
 
+use std::arch::asm;
 use std::arch::x86_64::{
-    _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps,
+    __m512, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps,
     _mm512_maskz_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
 };
 use std::cell::RefCell;
@@ -33,8 +35,9 @@ thread_local! {
 ///
 /// # Panics
 /// Without the instructions; inner sizes that differ.
-pub(super) unsafe fn multiply(out: OutPtr, a: MatRef<'_>, b: &Panels) {
-    assert!(Isa::Avx512.is_supported() && a.cols == b.k(), "{} by {}", a.cols, b.k());
+pub(super) unsafe fn multiply<const PAIRS: bool>(out: OutPtr, a: MatRef<'_>, b: &Panels) {
+    let needed = if PAIRS { Isa::Avx512Bf16 } else { Isa::Avx512 };
+    assert!(needed.is_supported() && a.cols == b.k(), "{} by {}", a.cols, b.k());
     A_BUFFER.with_borrow_mut(|buffer| {
         for first in (0..a.rows).step_by(MR) {
             let rows = MR.min(a.rows - first);
@@ -56,7 +59,7 @@ pub(super) unsafe fn multiply(out: OutPtr, a: MatRef<'_>, b: &Panels) {
                 };
                 // SAFETY: the instructions are there (asserted above), the packed rows of A have as many steps as a
                 // panel of B (asserted above), and the output is valid by the caller's promise.
-                unsafe { tile.compute(rows) };
+                unsafe { tile.compute::<PAIRS>(rows) };
             }
         }
     });
@@ -90,24 +93,24 @@ struct Tile<'a> {
 
 impl Tile<'_> {
     /// # Safety
-    /// A has `rows` rows of as many steps as B, and the destination is valid.
+    /// A has `rows` rows of as many steps as B, the destination is valid, and the processor multiplies pairs where they are.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn compute(&self, rows: usize) {
+    unsafe fn compute<const PAIRS: bool>(&self, rows: usize) {
         // SAFETY: the caller's.
         unsafe {
             match rows {
-                1 => self.rows::<1>(),
-                2 => self.rows::<2>(),
-                3 => self.rows::<3>(),
-                4 => self.rows::<4>(),
-                5 => self.rows::<5>(),
-                6 => self.rows::<6>(),
-                7 => self.rows::<7>(),
-                8 => self.rows::<8>(),
-                9 => self.rows::<9>(),
-                10 => self.rows::<10>(),
-                11 => self.rows::<11>(),
-                _ => self.rows::<MR>(),
+                1 => self.rows::<1, PAIRS>(),
+                2 => self.rows::<2, PAIRS>(),
+                3 => self.rows::<3, PAIRS>(),
+                4 => self.rows::<4, PAIRS>(),
+                5 => self.rows::<5, PAIRS>(),
+                6 => self.rows::<6, PAIRS>(),
+                7 => self.rows::<7, PAIRS>(),
+                8 => self.rows::<8, PAIRS>(),
+                9 => self.rows::<9, PAIRS>(),
+                10 => self.rows::<10, PAIRS>(),
+                11 => self.rows::<11, PAIRS>(),
+                _ => self.rows::<MR, PAIRS>(),
             }
         }
     }
@@ -115,7 +118,7 @@ impl Tile<'_> {
     /// # Safety
     /// As of [`Tile::compute`].
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn rows<const N: usize>(&self) {
+    unsafe fn rows<const N: usize, const PAIRS: bool>(&self) {
         let mut sums = [[_mm512_setzero_ps(); 2]; N];
         let PackedA { first: mut a, row_stride, col_stride } = *self.a;
         let (update, out_stride) = (self.out.update, self.out.row_stride);
@@ -130,8 +133,13 @@ impl Tile<'_> {
                 let line = [_mm512_loadu_ps(step[0].0.as_ptr()), _mm512_loadu_ps(step[1].0.as_ptr())];
                 for (row, sums) in sums.iter_mut().enumerate() {
                     let value = _mm512_set1_ps(*a.add(row * row_stride));
-                    sums[0] = _mm512_fmadd_ps(value, line[0], sums[0]);
-                    sums[1] = _mm512_fmadd_ps(value, line[1], sums[1]);
+                    for half in 0..2 {
+                        sums[half] = if PAIRS {
+                            add_pairs(sums[half], value, line[half])
+                        } else {
+                            _mm512_fmadd_ps(value, line[half], sums[half])
+                        };
+                    }
                 }
                 a = a.wrapping_add(col_stride);
             }
@@ -149,6 +157,28 @@ impl Tile<'_> {
             }
         }
     }
+}
+
+/// Adds the products of pairs of bf16 to sums in f32.
+///
+/// By its name, as the function of `std::arch` is inlined only into functions that are compiled for the instruction.
+///
+/// # Safety
+/// The processor has AVX-512 BF16.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn add_pairs(mut sums: __m512, a: __m512, b: __m512) -> __m512 {
+    // SAFETY: the instruction is there, by the caller's promise, and reads and writes registers alone.
+    unsafe {
+        asm!(
+            "vdpbf16ps {}, {}, {}",
+            inout(zmm_reg) sums,
+            in(zmm_reg) a,
+            in(zmm_reg) b,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    sums
 }
 
 /// The first `count` lanes of a vector, or all.

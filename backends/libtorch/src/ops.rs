@@ -414,19 +414,9 @@ mod tests {
                 let found = attend([&q, &k, &v], true).unwrap();
                 let seen = Tensor::ones([queries as i64, keys as i64], (Kind::Bool, Device::Cpu));
                 let [q, k, v] = [q, k, v].map(|side| side.to_kind(Kind::Double));
-                let wanted = Tensor::f_internal_scaled_dot_product_attention_math(
-                    &q,
-                    &k,
-                    &v,
-                    Some(seen.tril((keys - queries) as i64)),
-                    0.0,
-                    false,
-                    None::<Tensor>,
-                    None,
-                    true,
-                );
-                let far =
-                    f64::try_from((found.to_kind(Kind::Double) - wanted.unwrap().0).abs().max()).unwrap();
+                let mask = Some(seen.tril((keys - queries) as i64));
+                let wanted = Tensor::scaled_dot_product_attention(&q, &k, &v, mask, 0.0, false, None, true);
+                let far = f64::try_from((found.to_kind(Kind::Double) - wanted).abs().max()).unwrap();
                 assert!(found.kind() == kind && far < limit, "{kind:?}, {queries} of {keys}: {far}");
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use paravt_suite::backend::Memory;
 use paravt_suite::probe::Probe;
 use paravt_suite::profile::Profile;
 use paravt_suite::scoring::Over;
@@ -72,6 +73,9 @@ pub struct Cell {
     /// What the run used of its GPU, where an engine in this process says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
+    /// Memory of a model in the process of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
     /// What the run cost, where prices are given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
@@ -221,6 +225,7 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         wall_seconds: manifest.ended_at.map(|ended| ended - manifest.started_at),
         gpus: manifest.host.gpus,
         shares: Shares::of(&manifest.backend.details, &run.digest),
+        memory: manifest.memory,
         price: None,
         offers_tool: manifest.offers_tool,
         position: run.position,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use paravt_suite::backend::Memory;
 use paravt_suite::printable::printable_line;
 use paravt_suite::profile::Profile;
 
@@ -135,6 +136,10 @@ fn effort(text: &mut Text, cell: &Cell) {
             1e3 * token.p50,
             1e3 * token.p99
         ));
+    }
+    if let Some(Memory { planned, peak }) = cell.memory {
+        let peak = peak.map(|peak| format!(", {:.1} GiB at its peak", tables::gib(peak)));
+        text.line(format!("  memory: {:.1} GiB planned{}", tables::gib(planned), peak.unwrap_or_default()));
     }
     if let Some(Price { currency, tokens, gpus }) = &cell.price {
         let amount = |name: &str, price: &Option<f64>| Some(format!("{name} {:.2} {currency}", (*price)?));

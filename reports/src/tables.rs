@@ -321,13 +321,27 @@ fn latency(report: &Report) -> Table {
         .real("tokens_per_second", "generated tokens per second", |cell| {
             Some(cell.summary.completion_tokens as f64 / cell.wall_seconds.filter(|seconds| *seconds > 0.0)?)
         });
-    if report.cells.iter().all(|cell| cell.shares.is_none()) {
-        return table.table();
+    let has = |of: fn(&Cell) -> bool| report.cells.iter().any(of);
+    let table = match has(|cell| cell.shares.is_some()) {
+        true => table
+            .real("bandwidth_share", "of the GPU's bandwidth per token", |cell| cell.shares?.bandwidth)
+            .real("matrix_share", "of its matrix rate until the first token", |cell| {
+                cell.shares?.matrix_rate
+            }),
+        false => table,
+    };
+    match has(|cell| cell.memory.is_some()) {
+        true => table
+            .real("memory_planned_gib", "memory, planned (GiB)", |cell| Some(gib(cell.memory?.planned)))
+            .real("memory_peak_gib", "memory at its peak (GiB)", |cell| Some(gib(cell.memory?.peak?)))
+            .table(),
+        false => table.table(),
     }
-    table
-        .real("bandwidth_share", "of the GPU's bandwidth per token", |cell| cell.shares?.bandwidth)
-        .real("matrix_share", "of its matrix rate until the first token", |cell| cell.shares?.matrix_rate)
-        .table()
+}
+
+/// Bytes in GiB.
+pub(crate) fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
 }
 
 /// Claims of the paper.

@@ -15,6 +15,11 @@ pub trait Backend: Send + Sync {
     /// Name, model and details for the run manifest; no key.
     fn describe(&self) -> BackendInfo;
 
+    /// Memory of a model in this process so far; `None` of servers.
+    fn memory(&self) -> Option<Memory> {
+        None
+    }
+
     /// Refuses a plan with settings that this backend cannot honour; asked once, before the run.
     ///
     /// Without an implementation of its own a backend answers conversations as they are: no `tools`,
@@ -40,6 +45,25 @@ pub trait Backend: Send + Sync {
 
     /// Answers one conversation. Retries, back-off and time-outs happen inside.
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>>;
+}
+
+/// Bytes that a model takes on its device; of several devices, on the fullest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// By its plan: weights, the activations of a pass, and the caches that lived at the same time.
+    pub planned: u64,
+    /// Measured maximum: of a GPU's memory pool, on a CPU the resident memory of the whole process. Absent where the engine
+    /// cannot tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak: Option<u64>,
+}
+
+impl Memory {
+    /// The maximum of each figure.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self { planned: self.planned.max(other.planned), peak: self.peak.max(other.peak) }
+    }
 }
 
 /// Description of a backend for the manifest.

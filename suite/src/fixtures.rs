@@ -176,6 +176,7 @@ pub fn manifest() -> Manifest {
         inputs: Inputs::default(),
         constants: constants(&native::protocol().tool),
         backend: BackendInfo { name: "none".into(), model: "m".into(), details: BTreeMap::new() },
+        memory: None,
         label: None,
         imported: None,
         paper_row: None,

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::BackendInfo;
+use crate::backend::{BackendInfo, Memory};
 use crate::frames::JPEG_QUALITY;
 use crate::media::VideoRequest;
 use crate::plan::RunPlan;
@@ -64,6 +64,9 @@ pub struct Manifest {
     pub constants: BTreeMap<String, String>,
     /// The backend.
     pub backend: BackendInfo,
+    /// Memory of a model in the process of the run, until the run's end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
     /// Harness whose files the answers were read from, e.g. `lmms-eval`; the texts that it sent are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<String>,

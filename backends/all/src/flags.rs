@@ -11,7 +11,7 @@ use paravt_backend_candle::Isa;
 use paravt_backend_openai::OpenAiFlags;
 use paravt_backend_replay::ReplayFlags;
 use paravt_qwen_vl::flags::{EngineFlags, Start};
-use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, Request};
+use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, Memory, Request};
 use paravt_suite::plan::RunPlan;
 use tokio::sync::OnceCell;
 
@@ -57,7 +57,7 @@ pub struct Flags {
     #[command(flatten)]
     pub engine: EngineFlags,
     /// Instruction set of the kernels on the CPU, of answers and of training, to compare results with another machine's:
-    /// avx512, avx2 or baseline. Products in f16 and training in bf16 are candle's own, which are not covered
+    /// avx512-bf16, avx512, avx2 or baseline. Products in f16 and training in bf16 are candle's own, which are not covered
     /// [default: the best that the processor has].
     #[arg(long, hide = true, value_name = "SET")]
     isa: Option<Isa>,
@@ -207,6 +207,10 @@ impl Backend for Known {
         let mut info = self.backend.describe();
         info.details.extend(self.details.clone());
         info
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        self.backend.memory()
     }
 
     fn accepts(&self, plan: &RunPlan) -> Result<(), String> {

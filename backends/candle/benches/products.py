@@ -16,7 +16,9 @@ def operation(kind, m, k, n):
         # torch has no product of f32 by bf16: the weight is widened first.
         w = w.bfloat16()
         return lambda: torch.nn.functional.linear(x, w.float())
-    if kind == "f32":
+    if kind == "pairs":
+        x, w = x.bfloat16(), w.bfloat16()
+    if kind in ("f32", "pairs"):
         return lambda: torch.nn.functional.linear(x, w)
     if kind == "grad":
         g = torch.randn(m, n)

@@ -5,7 +5,7 @@
 //! the median over rounds of a library's time over ours in the same round; over 1.0 ours is faster. `blocks` is our
 //! kernels without AVX-512: products by the micro-kernels of the `gemm` crate, block by block. `gemm` is that crate over
 //! whole matrices, by the best instruction set it finds. `candle` is the product of two of its tensors, and its flash
-//! attention of packed sequences. Without PARAVT_PYTHON, torch is left out.
+//! attention of packed sequences. Of `bf16` the weight is bf16, of `pairs` both sides. Without PARAVT_PYTHON, torch is left out.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -14,7 +14,7 @@ use candle_core::{DType, Device, Tensor};
 use candle_nn::attention::flash_attn_varlen_cpu;
 use half::bf16;
 use paravt_kernels::{
-    GEMV_MAX_M, Heads, Isa, SeqLens, Strided, Weight, attention, backward, linear, set_isa,
+    GEMV_MAX_M, Heads, Isa, SeqLens, Strided, Weight, attention, backward, gemm_bf16, linear, set_isa,
 };
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
@@ -36,12 +36,14 @@ const fn case(name: &'static str, kind: &'static str, [m, k, n]: [usize; 3]) -> 
 }
 
 /// Shapes of Qwen3-VL-2B (text 2048 x 6144, vision 1152 x 4304) and of the miniature that is trained (192 x 512).
-const CASES: [Case; 13] = [
+const CASES: [Case; 15] = [
     case("prefill, attention output", "bf16", [640, 2048, 2048]),
     case("prefill, MLP up", "bf16", [640, 2048, 6144]),
     case("prefill, MLP down", "bf16", [640, 6144, 2048]),
     case("prefill of 40 rows, MLP up", "bf16", [40, 2048, 6144]),
     case("vision, MLP", "bf16", [1024, 1152, 4304]),
+    case("prefill, MLP up", "pairs", [640, 2048, 6144]),
+    case("prefill, MLP down", "pairs", [640, 6144, 2048]),
     case("prefill, MLP up", "f32", [640, 2048, 6144]),
     case("decode of 1, MLP up", "bf16", [1, 2048, 6144]),
     case("decode of 8, MLP up", "bf16", [8, 2048, 6144]),
@@ -108,9 +110,9 @@ struct Inputs {
     case: Case,
     x: Vec<f32>,
     w: Vec<f32>,
-    narrow: Vec<bf16>,
+    narrow: [Vec<bf16>; 2],
     grad: Vec<f32>,
-    /// The same as candle's tensors: x, w (bf16 where the case is) and the gradient, or q, k and v.
+    /// The same as candle's tensors: x, w (both bf16 of a case of pairs, w alone of one of bf16) and the gradient, or q, k and v.
     tensors: [Tensor; 3],
 }
 
@@ -124,7 +126,7 @@ impl Inputs {
         } else {
             (random(m * k), random(n * k), random(m * n))
         };
-        let narrow: Vec<bf16> = w.iter().map(|&value| bf16::from_f32(value)).collect();
+        let narrow = [&x, &w].map(|side| side.iter().map(|&value| bf16::from_f32(value)).collect());
         let shapes: [Vec<usize>; 3] = if kind == "attention" {
             std::array::from_fn(|_| vec![m, n, k])
         } else {
@@ -133,8 +135,13 @@ impl Inputs {
         let tensor = |values: &[f32], shape: &[usize]| Tensor::from_slice(values, shape, &Device::Cpu);
         let mut tensors = [(&x, &shapes[0]), (&w, &shapes[1]), (&grad, &shapes[2])]
             .map(|(values, shape)| tensor(values, shape).expect("as many values as the shape says"));
-        if kind == "bf16" {
-            tensors[1] = tensors[1].to_dtype(DType::BF16).expect("a type that candle has");
+        let narrowed: &[usize] = match kind {
+            "bf16" => &[1],
+            "pairs" => &[0, 1],
+            _ => &[],
+        };
+        for &side in narrowed {
+            tensors[side] = tensors[side].to_dtype(DType::BF16).expect("a type that candle has");
         }
         Self { case, x, w, narrow, grad, tensors }
     }
@@ -144,7 +151,7 @@ impl Inputs {
         let Case { kind, m, k, .. } = self.case;
         let [x, w, grad] = &self.tensors;
         match kind {
-            "bf16" => drop(x.matmul(&w.to_dtype(DType::F32)?.t()?)?),
+            "bf16" | "pairs" => drop(x.to_dtype(DType::F32)?.matmul(&w.to_dtype(DType::F32)?.t()?)?),
             "f32" => drop(x.matmul(&w.t()?)?),
             "grad" => drop((grad.matmul(w)?, grad.t()?.matmul(x)?)),
             _ => {
@@ -160,7 +167,13 @@ impl Inputs {
     fn ours(&self) {
         let Case { kind, m, k, n, .. } = self.case;
         match kind {
-            "bf16" => drop(linear(&self.x, Weight::Bf16(&self.narrow), k, n, GEMV_MAX_M)),
+            "bf16" => drop(linear(&self.x, Weight::Bf16(&self.narrow[1]), k, n, GEMV_MAX_M)),
+            "pairs" => {
+                let [x, w] = &self.narrow;
+                let wide = || x.iter().map(|value| value.to_f32()).collect::<Vec<_>>();
+                let widened = || linear(&wide(), Weight::Bf16(w), k, n, GEMV_MAX_M);
+                drop(gemm_bf16(x, w, k, n).unwrap_or_else(widened));
+            }
             "f32" => drop(linear(&self.x, Weight::F32(&self.w), k, n, GEMV_MAX_M)),
             "grad" => drop(backward::linear(&self.x, &self.w, &self.grad, (n, k), true)),
             _ => {
@@ -178,8 +191,8 @@ impl Inputs {
         let row_major = |stride: usize| [1, stride as isize];
         let turned = |stride: usize| [stride as isize, 1];
         match kind {
-            "bf16" => {
-                let wide: Vec<f32> = self.narrow.iter().map(|value| value.to_f32()).collect();
+            "bf16" | "pairs" => {
+                let wide: Vec<f32> = self.narrow[1].iter().map(|value| value.to_f32()).collect();
                 drop(whole([m, k, n], (&self.x, row_major(k)), (&wide, turned(k))));
             }
             "f32" => drop(whole([m, k, n], (&self.x, row_major(k)), (&self.w, turned(k)))),
@@ -247,7 +260,8 @@ fn main() {
             set_isa(best).expect("supported");
             let ours = seconds(|| inputs.ours());
             // Every set but AVX-512 computes products by the micro-kernels of the `gemm` crate.
-            set_isa(if best == Isa::Avx512 { Isa::Avx2 } else { best }).expect("supported");
+            set_isa(if matches!(best, Isa::Avx512Bf16 | Isa::Avx512) { Isa::Avx2 } else { best })
+                .expect("supported");
             let others = [
                 ours,
                 seconds(|| inputs.ours()) / ours,

@@ -38,6 +38,9 @@ impl ComposedOps {
     /// Of passes on a GPU: enough rows for its matrix units, and scores that take 1.5 GiB.
     pub const LIMITS: PassLimits = PassLimits { tokens: 2048, patches: 8192, scores: 1 << 27 };
 
+    /// The same with kernels of ours.
+    pub const FUSED: PassLimits = PassLimits { scores: 0, ..Self::LIMITS };
+
     /// Arithmetic in a precision on a device.
     pub fn new(device: Device, precision: Precision) -> Self {
         Self {
@@ -65,8 +68,7 @@ impl ComposedOps {
 
     /// See [`Self::LIMITS`]; kernels of ours hold no scores.
     pub fn limits(&self) -> PassLimits {
-        let scores = if self.fused.is_some() { 0 } else { Self::LIMITS.scores };
-        PassLimits { scores, ..Self::LIMITS }
+        if self.fused.is_some() { Self::FUSED } else { Self::LIMITS }
     }
 
     /// Takes weights from elsewhere than the checkpoint.

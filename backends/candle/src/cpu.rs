@@ -76,9 +76,9 @@ impl CpuOps {
     /// Runs a kernel in place on a tensor's values, from the first on; the kernel takes the row stride.
     fn in_place(&self, x: &Tensor, kernel: impl Fn(&mut [f32], usize)) -> Result<Tensor> {
         let changed = || {
-            let x = rows_together(&x.to_dtype(DType::F32)?)?;
+            let x = rows_together(&tensor::convert(x, DType::F32)?)?;
             x.inplace_op1(&InPlace(kernel))?;
-            x.to_dtype(self.dtype)
+            tensor::convert(&x, self.dtype)
         };
         changed().map_err(fail)
     }
@@ -143,7 +143,7 @@ fn rows_together(x: &Tensor) -> candle_core::Result<Tensor> {
 
 /// [`rows_together`] in f32.
 fn wide_rows(x: &Tensor) -> Result<Tensor> {
-    x.to_dtype(DType::F32).and_then(|x| rows_together(&x)).map_err(fail)
+    tensor::convert(x, DType::F32).and_then(|x| rows_together(&x)).map_err(fail)
 }
 
 /// The sequences of a batch, as the kernels name them.
@@ -187,7 +187,7 @@ fn attend_cached<T: KvElement + WithDType>(
 
 /// Runs a kernel on the values of a tensor on the CPU.
 fn with_values<R>(x: &Tensor, kernel: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> {
-    let x = x.to_dtype(DType::F32).and_then(|x| x.contiguous()).map_err(fail)?;
+    let x = tensor::convert(x, DType::F32).and_then(|x| x.contiguous()).map_err(fail)?;
     let (storage, layout) = x.storage_and_layout();
     let Storage::Cpu(CpuStorage::F32(values)) = &*storage else {
         return Err(Error::Compute("values are not on the CPU".to_owned()));
@@ -233,7 +233,14 @@ impl Ops for CpuOps {
         let w = &linear.weight;
         let (n, (out, k)) = (x.dims()[0], w.dims2().map_err(fail)?);
         let max_m = self.invariant_rows;
-        let mut product = with_values(x, |x| with_weight(w, |w| Ok(kernels::linear(x, w, k, out, max_m))))?;
+        let of_pairs = |x: Weight<'_>, w: Weight<'_>| match (x, w) {
+            (Weight::Bf16(x), Weight::Bf16(w)) if n > max_m => kernels::gemm_bf16(x, w, k, out),
+            _ => None,
+        };
+        let mut product = match with_weight(x, |x| with_weight(w, |w| Ok(of_pairs(x, w))))? {
+            Some(product) => product,
+            None => with_values(x, |x| with_weight(w, |w| Ok(kernels::linear(x, w, k, out, max_m))))?,
+        };
         if let Some(bias) = &linear.bias {
             with_values(bias, |bias| {
                 elementwise::add_bias(&mut product, bias);

@@ -28,6 +28,25 @@ pub(crate) fn fused(device: &CudaDevice) -> Result<Fused, Error> {
     Ok(Fused::new(Arc::new(CudaLauncher::new(device.clone()))))
 }
 
+/// Maximum of the bytes in use of the device's memory pool since it was made. What cuBLAS and the driver keep for themselves is
+/// not in it.
+#[expect(unsafe_code, reason = "the driver's functions")]
+pub(crate) fn peak_memory(device: &CudaDevice) -> Option<u64> {
+    let context = device.cuda_stream().context().clone();
+    if !context.has_async_alloc() {
+        return None;
+    }
+    let mut bytes = 0u64;
+    let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH;
+    // SAFETY: `context` keeps the primary context of its device open, whose default pool lives as long. The attribute is
+    // documented to be written as a `cuuint64_t`, which `bytes` is, for the time of the call.
+    unsafe {
+        let pool = result::device::get_default_mem_pool(context.cu_device()).ok()?;
+        result::mem_pool::get_attribute(pool, attribute, (&raw mut bytes).cast()).ok()?;
+    }
+    Some(bytes)
+}
+
 /// Freed memory stays with the process, and tensors carry no events.
 ///
 /// The driver's own default returns freed memory at every synchronisation, which a decoded token has one of. Events order

@@ -22,8 +22,10 @@ pub use cpu::{CpuOps, CpuPlan, INVARIANT_BATCH, seq_lens};
 pub use paravt_kernels::{Isa, UnsupportedIsa, set_isa};
 
 use paravt_qwen_vl::Error;
-use paravt_qwen_vl::engine::{Engine, Options};
-use paravt_qwen_vl::ops::Device;
+use paravt_qwen_vl::config::Config;
+use paravt_qwen_vl::engine::{Engine, MemoryPlan, Options};
+use paravt_qwen_vl::ops::{Device, Precision};
+use paravt_qwen_vl::weights::Weights;
 
 use crate::fused::Fused;
 use crate::tensor::WeightSource;
@@ -51,6 +53,21 @@ pub fn start(mut options: Options, device: Device) -> Result<Engine, Error> {
     }
     let invariant = options.deterministic;
     start_on(options, &open(device)?, None, invariant)
+}
+
+/// What a model takes on a device, which is not opened. On a GPU with the kernels that the options name.
+///
+/// # Errors
+/// A file of the folder is missing or wrong.
+pub fn plan(options: Options, device: Device) -> Result<MemoryPlan, Error> {
+    let pass = match (device, options.precision) {
+        (Device::Cpu, _) => options.pass,
+        (_, Precision::Bf16) if !options.candle_kernels => ComposedOps::FUSED,
+        _ => ComposedOps::LIMITS,
+    };
+    let (config, weights) = (Config::read(&options.folder)?, Weights::open(&options.folder)?);
+    let narrow_weights = device == Device::Cpu;
+    Ok(MemoryPlan::new(&config, &weights, &Options { pass, narrow_weights, ..options }))
 }
 
 /// A model whose weights come from elsewhere than its folder, on a device that is open already. On the CPU an answer
@@ -131,6 +148,16 @@ pub fn free_memory(device: &candle_core::Device) -> Option<u64> {
     }
     let _ = device;
     None
+}
+
+/// Maximum of the bytes that this process had in use of a GPU's memory pool, or of its resident memory on the CPU. `None` on
+/// GPUs without pools.
+pub fn peak_memory(device: &candle_core::Device) -> Option<u64> {
+    #[cfg(feature = "cuda")]
+    if let candle_core::Device::Cuda(device) = device {
+        return cuda::peak_memory(device);
+    }
+    if device.is_cpu() { paravt_devices::peak_memory() } else { None }
 }
 
 /// What it can use on this machine: the kernels' instruction set and the GPUs.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use candle_core::{D, DType, Device, Tensor};
+use candle_core::{CpuStorage, D, DType, Device, Storage, Tensor};
+use paravt_kernels::elementwise;
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::ops::{KvSource, Precision, Segment};
 use paravt_qwen_vl::weights::{Dtype, View};
@@ -46,7 +47,8 @@ pub fn read(view: &View<'_>, shape: &[usize], device: &Device) -> candle_core::R
 macro_rules! tensor_moves {
     () => {
         fn upload(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
-            Tensor::from_vec(values, shape, &self.device).and_then(|x| x.to_dtype(self.dtype)).map_err(fail)
+            let uploaded = Tensor::from_vec(values, shape, &self.device);
+            uploaded.and_then(|x| tensor::convert(&x, self.dtype)).map_err(fail)
         }
 
         fn download(&self, x: &Tensor) -> Result<Vec<f32>> {
@@ -76,7 +78,36 @@ macro_rules! tensor_moves {
         fn buffer(&self, shape: [usize; 3]) -> Result<Tensor> {
             Tensor::zeros(&shape, self.dtype, &self.device).map_err(fail)
         }
+
+        fn peak_memory(&self) -> Option<u64> {
+            $crate::peak_memory(&self.device)
+        }
     };
+}
+
+/// The same values in another type. Between f32 and bf16 on the CPU on all cores, where candle would use one.
+///
+/// # Errors
+/// No memory.
+pub fn convert(x: &Tensor, dtype: DType) -> candle_core::Result<Tensor> {
+    match on_all_cores(x, dtype) {
+        Some(converted) => converted,
+        None => x.to_dtype(dtype),
+    }
+}
+
+fn on_all_cores(x: &Tensor, dtype: DType) -> Option<candle_core::Result<Tensor>> {
+    let (storage, layout) = x.storage_and_layout();
+    let (start, end) = layout.contiguous_offsets()?;
+    Some(match (&*storage, dtype) {
+        (Storage::Cpu(CpuStorage::F32(values)), DType::BF16) => {
+            Tensor::from_vec(elementwise::narrow(&values[start..end]), x.shape(), &Device::Cpu)
+        }
+        (Storage::Cpu(CpuStorage::BF16(values)), DType::F32) => {
+            Tensor::from_vec(elementwise::widen(&values[start..end]), x.shape(), &Device::Cpu)
+        }
+        _ => return None,
+    })
 }
 
 /// Rows of a table (n, c) by their ids: (ids, c).

@@ -11,7 +11,7 @@ use paravt_backend_candle::{ComposedOps, CpuOps, start};
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::config::Config;
 use paravt_qwen_vl::engine::{Engine, MemoryPlan, Options};
-use paravt_qwen_vl::ops::{Device, Ops, Precision};
+use paravt_qwen_vl::ops::{Device, Ops, PassLimits, Precision};
 use paravt_qwen_vl::sampling::Draw;
 use paravt_qwen_vl::spread::Spread;
 use paravt_qwen_vl::testing::{Seen, Watched, Work};
@@ -93,7 +93,7 @@ fn watched(tokens: usize, reuse: bool) -> (Engine, Arc<Seen>) {
         if holds(&middle) < tokens { low = middle + 1 } else { high = middle }
     }
     let (engine, seen) = start_watched(Options { memory: low, ..options });
-    assert_eq!(engine.memory().cache_tokens, tokens);
+    assert_eq!(engine.plan().cache_tokens, tokens);
     (engine, seen)
 }
 
@@ -125,6 +125,10 @@ fn caches_never_exceed_the_planned_memory() {
         // Two layers with keys and values; while one tensor is replaced by a larger one, both are there.
         let peak = seen.peak.load(Ordering::SeqCst);
         assert!(peak <= 4 * budget + budget, "{peak} rows of four tensors, {budget} tokens planned");
+        let (plan, memory) = (*engine.plan(), Backend::memory(&engine).unwrap());
+        let held = (memory.planned - plan.weights - plan.activations) / plan.caches(1);
+        assert!((prompt as u64..=budget as u64).contains(&held), "{held} of {budget} tokens of caches");
+        assert!(memory.peak.is_some_and(|peak| peak > plan.weights), "{memory:?}");
         drop(engine);
         assert_eq!(seen.rows.load(Ordering::SeqCst), 0);
     }
@@ -311,6 +315,32 @@ fn a_decoded_token_launches_and_moves_so_much() {
     assert_eq!(of_a_token(1.001, composed), Work { operations: 28, ..on_host });
     // Of any other greedy answer the device gives a token and its log-probability.
     assert_eq!(of_a_token(1.0, composed), Work { operations: 29, downloaded: 8, ..on_host });
+}
+
+#[test]
+#[ignore = "needs Python: run by ci/test"]
+fn a_pass_of_a_prompt_launches_and_moves_so_much_and_waits_for_nothing() {
+    fn of_a_pass<O: Ops>(ops: impl Fn() -> O + Clone + Send + 'static) -> usize {
+        let pass = PassLimits { tokens: 64, ..PassLimits::CPU };
+        let [(few, before), (many, after)] = [150, 400].map(|words| {
+            let options = Options { reuse: false, pass, ..Options::new(MODEL.path().to_owned()) };
+            let (engine, seen) = start_on(options, ops.clone());
+            let text = "word ".repeat(words);
+            let tokens = futures::executor::block_on(engine.prepare(&said(&text))).unwrap().ids.len();
+            ask(&engine, &text, &greedy(1)).unwrap();
+            (tokens, seen.take())
+        });
+        assert_eq!((before.waits, after.waits), (1, 1), "for the first token alone");
+        assert_eq!(before.downloaded, after.downloaded);
+        let [passes, tokens] = [many.div_ceil(64) - few.div_ceil(64), many - few];
+        // Of each token its id and two rotary tables; of each pass the tables of its last row once more, and where that is.
+        let tables = 2 * 4 * 32;
+        assert_eq!(after.uploaded - before.uploaded, tokens * (4 + tables) + passes * (tables + 2 * 4));
+        let operations = after.operations - before.operations;
+        assert!(operations.is_multiple_of(passes), "{before:?} {after:?}");
+        operations / passes
+    }
+    assert_eq!(of_a_pass(|| CpuOps::new(Precision::F32)), 36);
 }
 
 #[test]

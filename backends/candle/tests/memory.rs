@@ -1,9 +1,9 @@
 //! What a pass allocates, counted byte by byte, and what the plan says before.
 #![allow(clippy::unwrap_used)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
+mod counting;
+
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use candle_core::Device;
 use paravt_backend_candle::{ComposedOps, CpuOps};
@@ -15,37 +15,7 @@ use paravt_qwen_vl::positions::Grid;
 use paravt_qwen_vl::processor::Scale;
 use paravt_qwen_vl::weights::Weights;
 
-/// The system's allocator, and how much of it is in use.
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-#[expect(unsafe_code, reason = "an allocator is unsafe to write; this one hands every call on")]
-// SAFETY: every call is the system allocator's own, with the same arguments.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(now, Ordering::Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-/// Bytes that `work` has at its peak beyond what there was before.
-fn peak<R>(work: impl FnOnce() -> R) -> (R, usize) {
-    let before = NOW.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
-    let result = work();
-    (result, PEAK.load(Ordering::Relaxed).saturating_sub(before))
-}
+use counting::peak;
 
 /// A random model of some width.
 fn model(text: &str, vision: &str) -> tempfile::TempDir {
@@ -115,21 +85,28 @@ fn passes<O: Ops>(ops: O, folder: &std::path::Path, options: &Options, keys: usi
 #[test]
 #[ignore = "needs Python: run by ci/test"]
 fn a_pass_takes_at_most_what_is_planned() {
-    let folder = model(
-        "{'hidden_size': 256, 'intermediate_size': 1024, 'num_attention_heads': 8, 'num_key_value_heads': 2, \
-         'head_dim': 64, 'vocab_size': 1000, 'rope_scaling': {'rope_type': 'default', 'mrope_section': [16, 8, 8], \
-         'mrope_interleaved': True}}",
-        "{'hidden_size': 128, 'intermediate_size': 512, 'out_hidden_size': 256}",
-    );
+    for (heads, key_heads) in [(8, 2), (6, 6)] {
+        let text = format!(
+            "{{'hidden_size': 256, 'intermediate_size': 1024, 'num_attention_heads': {heads}, 'num_key_value_heads': \
+             {key_heads}, 'head_dim': 64, 'vocab_size': 1000, 'rope_scaling': {{'rope_type': 'default', \
+             'mrope_section': [16, 8, 8], 'mrope_interleaved': True}}}}"
+        );
+        let folder = model(&text, "{'hidden_size': 128, 'intermediate_size': 512, 'out_hidden_size': 256}");
+        within_the_plan(folder.path());
+    }
+}
+
+/// Of prompts from one pass to many, by the kernels of a CPU and by candle's own operations.
+fn within_the_plan(folder: &std::path::Path) {
     for precision in [Precision::F32, Precision::Bf16] {
         for (scores, composed) in [(0, false), (1 << 20, true), (1 << 18, true)] {
             let pass = PassLimits { tokens: 512, patches: 1024, scores };
-            let options = Options { precision, pass, batch: 1, ..Options::new(folder.path().to_owned()) };
+            let options = Options { precision, pass, batch: 1, ..Options::new(folder.to_owned()) };
             let found = if composed {
                 let ops = ComposedOps::new(Device::Cpu, precision).with_scores(scores);
-                passes(ops, folder.path(), &options, 2048)
+                passes(ops, folder, &options, 2048)
             } else {
-                passes(CpuOps::new(precision), folder.path(), &options, 2048)
+                passes(CpuOps::new(precision), folder, &options, 2048)
             };
             for Pass { name, counted, planned } in found {
                 println!("{precision:?} scores {scores} {name}: {counted} of {planned} bytes");

@@ -109,15 +109,23 @@ pub struct Cuda {
 /// Looks at processors and memory.
 pub fn host() -> Host {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let field = |name: &str| {
-        let line = info.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
-    };
     Host {
         cores: std::thread::available_parallelism().map_or(1, NonZero::get),
-        memory: field("MemTotal:"),
-        available: field("MemAvailable:"),
+        memory: kib(&info, "MemTotal:"),
+        available: kib(&info, "MemAvailable:"),
     }
+}
+
+/// Bytes of a field of a kernel's file, which has them in KiB.
+fn kib(file: &str, field: &str) -> Option<u64> {
+    let line = file.lines().find_map(|line| line.strip_prefix(field))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// Maximum of this process's resident memory so far, in bytes: what it has of its own, and the pages of files that it
+/// maps. `None` where the system does not say.
+pub fn peak_memory() -> Option<u64> {
+    kib(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), "VmHWM:")
 }
 
 /// GPUs and driver, by NVML.
@@ -272,6 +280,15 @@ mod tests {
         let host = host();
         assert!(host.cores >= 1);
         assert!(host.available.zip(host.memory).is_none_or(|(available, memory)| available <= memory));
+    }
+
+    #[test]
+    fn the_peak_of_a_process_follows_what_it_touches() {
+        let size = 1 << 26;
+        let before = peak_memory().unwrap();
+        let touched = std::hint::black_box(vec![1u8; size]);
+        drop(touched);
+        assert!(before > 0 && peak_memory().unwrap() >= before.max(size as u64));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Activations, norms, rotary embedding and sums, on all cores.
 
+use half::bf16;
 use rayon::prelude::*;
 
 use crate::gemv::dot;
@@ -18,6 +19,34 @@ fn each(x: &mut [f32], part: fn(&mut [f32])) {
 /// Replaces values of x, given as many of y.
 fn each_with(x: &mut [f32], y: &[f32], part: fn(&mut [f32], &[f32])) {
     x.par_chunks_mut(TASK).zip(y.par_chunks(TASK)).for_each(|(x, y)| part(x, y));
+}
+
+/// The same values in f32.
+pub fn widen(x: &[bf16]) -> Vec<f32> {
+    par_init(x.len(), TASK, |number, out| widen_chunk(out, &x[number * TASK..]))
+}
+
+per_isa! {
+    fn widen_chunk(out: &mut [f32], x: &[bf16]) {
+        out.iter_mut().zip(x).for_each(|(out, x)| *out = x.value());
+    }
+}
+
+/// The nearest values in bf16; of two that are equally near the even one.
+pub fn narrow(x: &[f32]) -> Vec<bf16> {
+    par_init(x.len(), TASK, |number, out| narrow_chunk(out, &x[number * TASK..]))
+}
+
+per_isa! {
+    fn narrow_chunk(out: &mut [bf16], x: &[f32]) {
+        for (out, x) in out.iter_mut().zip(x) {
+            let bits = x.to_bits();
+            let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1));
+            // A NaN stays one.
+            let bits = if x.is_nan() { bits | 1 << 22 } else { nearest };
+            *out = bf16::from_bits((bits >> 16) as u16);
+        }
+    }
 }
 
 /// silu(gate) * up, in place of the gate.
@@ -194,6 +223,21 @@ mod tests {
                 let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
                 near(gelu, 0.5 * x * (1.0 + inner.tanh()));
             }
+        });
+    }
+
+    #[test]
+    fn narrowing_is_that_of_half_under_every_isa() {
+        // Every bf16, and around the middle between it and the next.
+        let around =
+            |high: u32| [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff].map(|low| f32::from_bits(high << 16 | low));
+        let x: Vec<f32> = (0..=0xffff).flat_map(around).collect();
+        let bits = |x: &[bf16]| x.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        for_each_isa(|isa| {
+            let found = narrow(&x);
+            let wanted: Vec<bf16> = x.iter().map(|&value| bf16::from_f32(value)).collect();
+            assert!(bits(&found) == bits(&wanted), "{isa}");
+            assert!(bits(&narrow(&widen(&found))) == bits(&found), "{isa}");
         });
     }
 

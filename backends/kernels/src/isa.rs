@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// An instruction set that the kernels are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isa {
+    /// AVX-512 F, BW and VL, and BF16: the dot product of pairs of bf16.
+    Avx512Bf16,
     /// AVX-512 F, BW and VL.
     Avx512,
     /// AVX2, FMA and F16C.
@@ -21,11 +23,12 @@ static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
 impl Isa {
     /// All instruction sets, best first.
-    pub const ALL: [Self; 3] = [Self::Avx512, Self::Avx2, Self::Baseline];
+    pub const ALL: [Self; 4] = [Self::Avx512Bf16, Self::Avx512, Self::Avx2, Self::Baseline];
 
     /// The name on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Avx512Bf16 => "avx512-bf16",
             Self::Avx512 => "avx512",
             Self::Avx2 => "avx2",
             Self::Baseline => "baseline",
@@ -35,6 +38,8 @@ impl Isa {
     /// Whether this processor, under this operating system, has the instructions.
     pub fn is_supported(self) -> bool {
         match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Bf16 => Self::Avx512.is_supported() && std::is_x86_feature_detected!("avx512bf16"),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
                 std::is_x86_feature_detected!("avx512f")
@@ -48,9 +53,15 @@ impl Isa {
                     && std::is_x86_feature_detected!("f16c")
             }
             #[cfg(not(target_arch = "x86_64"))]
-            Self::Avx512 | Self::Avx2 => false,
+            Self::Avx512Bf16 | Self::Avx512 | Self::Avx2 => false,
             Self::Baseline => true,
         }
+    }
+
+    /// Whether it has AVX-512 F, BW and VL.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn has_avx512(self) -> bool {
+        matches!(self, Self::Avx512Bf16 | Self::Avx512)
     }
 
     /// Instruction sets of this processor, best first.
@@ -151,7 +162,7 @@ macro_rules! per_isa {
                 }
                 match $crate::isa() {
                     // SAFETY: `isa` is only ever an instruction set that the processor has.
-                    $crate::Isa::Avx512 => return unsafe { avx512($($arg),*) },
+                    $crate::Isa::Avx512Bf16 | $crate::Isa::Avx512 => return unsafe { avx512($($arg),*) },
                     // SAFETY: as above.
                     $crate::Isa::Avx2 => return unsafe { avx2($($arg),*) },
                     $crate::Isa::Baseline => {}

@@ -7,9 +7,8 @@ use paravt_qwen_vl::ops::{self, Activation, KvSource, Linear, Ops, PassLimits, P
 use paravt_qwen_vl::weights::{Dtype, View};
 use tch::{Device, Kind, TchError, Tensor};
 
-/// Of passes on a GPU: a prompt in one pass as far as memory allows. Its attention then needs no mask but libtorch's own
-/// causal one, which the fused kernels have; a later pass brings a mask of its queries and keys, that not all of them take.
-pub(crate) const LIMITS: PassLimits = PassLimits { tokens: 1 << 16, patches: 8192, scores: 0 };
+/// Of passes on a GPU: enough rows for its matrix units. The fused kernels hold no scores.
+pub(crate) const LIMITS: PassLimits = PassLimits { tokens: 8192, patches: 8192, scores: 0 };
 
 /// libtorch on one device.
 pub struct TorchOps {
@@ -29,16 +28,6 @@ impl Clone for Handle {
     fn clone(&self) -> Self {
         Self(self.0.shallow_clone())
     }
-}
-
-/// One sequence of a pass.
-pub struct SegmentPlan {
-    queries: i64,
-    keys: i64,
-    /// Which keys each query sees (queries, keys); none where all, or by libtorch's own causal mask.
-    mask: Option<Tensor>,
-    /// libtorch's own causal mask holds: it counts from the first key, ours from the last.
-    is_causal: bool,
 }
 
 type Result<T> = std::result::Result<T, Error>;
@@ -102,6 +91,65 @@ fn by_many(x: &Tensor, w: &Tensor) -> TchResult {
     product.f_permute([0, 2, 3, 1])?.f_reshape([n, out])
 }
 
+/// Attention of q (1, heads, queries, dim) to k and v (1, key heads, keys, dim): (1, heads, queries, dim). With a causal mask
+/// the last query sees all keys.
+///
+/// libtorch's own causal mask counts from the first key, and its fused kernels take no other. Queries after a past therefore
+/// attend to it and to their own keys apart.
+fn attend([q, k, v]: [&Tensor; 3], causal: bool) -> TchResult {
+    let (queries, keys) = (q.size()[2], k.size()[2]);
+    let is_causal = causal && queries > 1;
+    if !is_causal || queries == keys {
+        let shared = q.size()[1] != k.size()[1];
+        return Tensor::f_scaled_dot_product_attention(q, k, v, None::<Tensor>, 0.0, is_causal, None, shared);
+    }
+    let past = keys - queries;
+    let part = |start, length, is_causal| {
+        attend_with_sums([q, &k.f_narrow(2, start, length)?, &v.f_narrow(2, start, length)?], is_causal)
+    };
+    let ((before, before_sum), (own, own_sum)) = (part(0, past, false)?, part(past, queries, true)?);
+    // Each part is divided by its own sum of e to the scores, whose logarithm is known.
+    let share = before_sum.f_sub(&own_sum)?.f_sigmoid()?.f_unsqueeze(3)?;
+    own.f_to_kind(Kind::Float)?.f_lerp_tensor(&before.f_to_kind(Kind::Float)?, &share)?.f_to_kind(q.kind())
+}
+
+/// As [`attend`] by libtorch's own causal mask, with the logarithm of the sum of e to the scores of each query
+/// (1, heads, queries) in f32.
+fn attend_with_sums(
+    [q, k, v]: [&Tensor; 3],
+    is_causal: bool,
+) -> std::result::Result<(Tensor, Tensor), TchError> {
+    if q.device() == Device::Cpu {
+        return Tensor::f_internal_scaled_dot_product_flash_attention_for_cpu(
+            q,
+            k,
+            v,
+            0.0,
+            is_causal,
+            None::<Tensor>,
+            None,
+        );
+    }
+    // Its heads do not share keys: each key head is a sequence of its own, seen by the heads of a group.
+    let (size, key_heads) = (q.size(), k.size()[1]);
+    let group = size[1] / key_heads;
+    let grouped = q.f_view([key_heads, group, size[2], size[3]])?;
+    let shared = |x: &Tensor| x.f_transpose(0, 1)?.f_expand([-1, group, -1, -1], false);
+    let (output, sums, _, _) = Tensor::f_internal_scaled_dot_product_efficient_attention(
+        &grouped,
+        &shared(k)?,
+        &shared(v)?,
+        None::<Tensor>,
+        true,
+        0.0,
+        is_causal,
+        None,
+    )?;
+    // Padded to whole tiles.
+    let sums = sums.f_narrow(2, 0, size[2])?.f_reshape([1, size[1], size[2]])?;
+    Ok((output.f_reshape(size)?, sums))
+}
+
 /// libtorch's own error texts name shapes and types; what follows is a C++ stack.
 fn fail(error: TchError) -> Error {
     let text = error.to_string();
@@ -153,7 +201,8 @@ impl TorchOps {
 
 impl Ops for TorchOps {
     type Tensor = Handle;
-    type Plan = Vec<SegmentPlan>;
+    /// The segments, and whether a causal mask hides keys.
+    type Plan = (Vec<Segment>, bool);
     /// Cosines, sines and their negatives (n, 1, dim / 2).
     type Rotary = [Handle; 3];
 
@@ -272,55 +321,39 @@ impl Ops for TorchOps {
         wrap(rotate())
     }
 
-    fn plan(&self, segments: &[Segment], causal: bool) -> Result<Vec<SegmentPlan>> {
-        let plan = |segment: &Segment| {
-            let (queries, keys) = (segment.queries as i64, segment.keys as i64);
-            let is_causal = causal && queries > 1 && queries == keys;
-            let mask = if causal && queries > 1 && !is_causal {
-                let ones = Tensor::f_ones([queries, keys], (Kind::Bool, self.device)).map_err(fail)?;
-                Some(ones.f_tril(keys - queries).map_err(fail)?)
-            } else {
-                None
-            };
-            Ok(SegmentPlan { queries, keys, mask, is_causal })
-        };
-        segments.iter().map(plan).collect()
+    fn plan(&self, segments: &[Segment], causal: bool) -> Result<(Vec<Segment>, bool)> {
+        Ok((segments.to_vec(), causal))
     }
 
-    fn attention(&self, q: &Handle, keys: KvSource<'_, Handle>, plan: &Vec<SegmentPlan>) -> Result<Handle> {
-        let attend = || {
-            let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(plan.len()), 0, 0);
-            for (number, segment) in plan.iter().enumerate() {
+    fn attention(
+        &self,
+        q: &Handle,
+        keys: KvSource<'_, Handle>,
+        (segments, causal): &(Vec<Segment>, bool),
+    ) -> Result<Handle> {
+        let attention = || {
+            let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(segments.len()), 0, 0);
+            for (number, segment) in segments.iter().enumerate() {
                 // (1, heads, rows, dim).
                 let heads_first = |x: &Tensor| x.f_transpose(0, 1)?.f_unsqueeze(0);
-                let q = heads_first(&q.0.f_narrow(0, q_start, segment.queries)?)?;
+                let (queries, length) = (segment.queries as i64, segment.keys as i64);
+                let q = heads_first(&q.0.f_narrow(0, q_start, queries)?)?;
                 let (k, v) = match keys {
                     KvSource::Packed(k, v) => {
-                        let rows = |x: &Handle| heads_first(&x.0.f_narrow(0, k_start, segment.keys)?);
+                        let rows = |x: &Handle| heads_first(&x.0.f_narrow(0, k_start, length)?);
                         (rows(k)?, rows(v)?)
                     }
                     KvSource::Cached(sides) => {
                         (heads_first(&sides[number].0.0)?, heads_first(&sides[number].1.0)?)
                     }
                 };
-                let shared = q.size()[1] != k.size()[1];
-                let mask = segment.mask.as_ref();
-                let output = Tensor::f_scaled_dot_product_attention(
-                    &q,
-                    &k,
-                    &v,
-                    mask,
-                    0.0,
-                    segment.is_causal,
-                    None,
-                    shared,
-                )?;
+                let output = attend([&q, &k, &v], *causal)?;
                 outputs.push(output.f_squeeze_dim(0)?.f_transpose(0, 1)?);
-                (q_start, k_start) = (q_start + segment.queries, k_start + segment.keys);
+                (q_start, k_start) = (q_start + queries, k_start + length);
             }
             if outputs.len() == 1 { Ok(outputs.remove(0)) } else { Tensor::f_cat(&outputs, 0) }
         };
-        wrap(attend())
+        wrap(attention())
     }
 
     fn reshape(&self, x: &Handle, shape: &[usize]) -> Result<Handle> {
@@ -344,6 +377,11 @@ impl Ops for TorchOps {
         let place = buffer.0.f_narrow(0, at as i64, rows.0.size()[0]);
         place.and_then(|mut place| place.f_copy_(&rows.0)).map_err(fail)
     }
+
+    /// The bindings do not have libtorch's own count of a GPU's memory.
+    fn peak_memory(&self) -> Option<u64> {
+        (self.device == Device::Cpu).then(paravt_devices::peak_memory).flatten()
+    }
 }
 
 #[cfg(test)]
@@ -353,26 +391,34 @@ mod tests {
     /// `SDPBackend::flash_attention` of `aten/src/ATen/native/transformers/sdp_utils_cpp.h`.
     const FLASH: i64 = 1;
 
+    /// Sides (1, heads, rows, 64), with four heads to a key head.
+    fn sides(queries: usize, keys: usize) -> [Tensor; 3] {
+        [(8, queries), (2, keys), (2, keys)]
+            .map(|(heads, rows)| Tensor::randn([1, heads, rows as i64, 64], (Kind::Float, Device::Cpu)))
+    }
+
     #[test]
     fn a_whole_prompt_and_a_decoded_token_are_attended_to_by_the_fused_kernel() {
-        let ops = TorchOps::new(ops::Device::Cpu, Precision::F32);
         for (queries, keys) in [(300, 300), (1, 300)] {
-            let plan = ops.plan(&[Segment { queries, keys }], true).unwrap().remove(0);
-            assert!(plan.mask.is_none());
-            let side =
-                |heads, rows: usize| Tensor::randn([1, heads, rows as i64, 64], (Kind::Float, Device::Cpu));
-            let (q, k, v) = (side(8, queries), side(2, keys), side(2, keys));
-            let chosen = Tensor::f_internal_fused_sdp_choice(
-                &q,
-                &k,
-                &v,
-                plan.mask.as_ref(),
-                0.0,
-                plan.is_causal,
-                None,
-                true,
-            );
+            let ([q, k, v], none) = (sides(queries, keys), None::<Tensor>);
+            let chosen = Tensor::f_internal_fused_sdp_choice(&q, &k, &v, none, 0.0, queries > 1, None, true);
             assert_eq!(chosen.unwrap(), FLASH, "{queries} queries, {keys} keys");
+        }
+    }
+
+    #[test]
+    fn queries_after_a_past_attend_as_under_one_mask() {
+        for (kind, limit) in [(Kind::Float, 2e-6), (Kind::BFloat16, 2e-2)] {
+            for (queries, keys) in [(2, 3), (70, 300), (300, 333), (5, 1000)] {
+                let [q, k, v] = sides(queries, keys).map(|side| side.to_kind(kind));
+                let found = attend([&q, &k, &v], true).unwrap();
+                let seen = Tensor::ones([queries as i64, keys as i64], (Kind::Bool, Device::Cpu));
+                let [q, k, v] = [q, k, v].map(|side| side.to_kind(Kind::Double));
+                let mask = Some(seen.tril((keys - queries) as i64));
+                let wanted = Tensor::scaled_dot_product_attention(&q, &k, &v, mask, 0.0, false, None, true);
+                let far = f64::try_from((found.to_kind(Kind::Double) - wanted).abs().max()).unwrap();
+                assert!(found.kind() == kind && far < limit, "{kind:?}, {queries} of {keys}: {far}");
+            }
         }
     }
 }

@@ -131,7 +131,7 @@ impl EngineFlags {
         };
         let engines = futures::future::try_join_all(devices.into_iter().map(load)).await?;
         for engine in &engines {
-            note(&format!("{}: {}", engine.describe().name, engine.memory()));
+            note(&format!("{}: {}", engine.describe().name, engine.plan()));
         }
         let mut engines: Vec<Arc<dyn Backend>> =
             engines.into_iter().map(|engine| Arc::new(engine) as Arc<dyn Backend>).collect();

@@ -252,4 +252,8 @@ pub trait Ops: 'static {
     fn buffer(&self, shape: [usize; 3]) -> Result<Self::Tensor, Error>;
     /// Writes rows into a buffer from row `at`, in place. Rows of that buffer itself are an error.
     fn write(&self, buffer: &Self::Tensor, at: usize, rows: &Self::Tensor) -> Result<(), Error>;
+
+    /// Maximum of the bytes that were allocated on the device so far; on a CPU, of the process's resident memory. `None`
+    /// where the engine cannot tell.
+    fn peak_memory(&self) -> Option<u64>;
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, Request};
+use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, Memory, Request};
 
 /// Gives each conversation to the engine with the fewest open requests, and its later turns to the same one, which has its
 /// prefix in the cache.
@@ -54,6 +54,10 @@ impl Backend for Spread {
     /// Which one of several like GPUs answers makes no difference.
     fn describe(&self) -> BackendInfo {
         self.engines[0].describe()
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        self.engines.iter().filter_map(|engine| engine.memory()).reduce(Memory::max)
     }
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {

@@ -5,10 +5,13 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float64Type, UInt64Type};
 
 use crate::common::{damaged, whole};
-use paravt_reports::Report;
 use paravt_reports::export::{files, write_all};
 use paravt_reports::frame::Datum;
 use paravt_reports::table::Table;
+use paravt_reports::terminal::Detail;
+use paravt_reports::{Report, terminal};
+use paravt_suite::backend::Memory;
+use paravt_suite::record::Record;
 
 fn tables() -> Vec<Table> {
     let runs = [damaged(), whole("videomme", "Video-MME (w/o subtitles)", 8, 5)];
@@ -115,6 +118,28 @@ fn runs_of_one_row_are_all_shown_in_the_published_table() {
         ["ours: sequential (paper)", "25.0"],
     ];
     assert_eq!(ours, expected.map(|row| row.map(str::to_owned)));
+}
+
+#[test]
+fn memory_of_an_engine_stands_beside_its_times() {
+    let run = |memory| {
+        let mut run = whole("videomme", "Video-MME (w/o subtitles)", 8, 5);
+        for Record { measured, .. } in &mut run.records {
+            (measured.call_seconds, measured.call_retries) = (vec![0.5], vec![0]);
+            measured.first_token_seconds = vec![Some(0.2)];
+        }
+        run.manifest.memory = memory;
+        run
+    };
+    let runs = [run(Some(Memory { planned: 3 << 30, peak: Some(5 << 29) })), run(None)];
+    let report = Report::build(&runs, None).unwrap();
+    let tables = report.tables().unwrap();
+    let latency = tables.iter().find(|table| table.name == "latency").unwrap();
+    let csv = text("csv", latency);
+    let ends: Vec<Vec<&str>> = csv.lines().map(|line| line.rsplitn(3, ',').take(2).collect()).collect();
+    assert_eq!(ends, [["memory_peak_gib", "memory_planned_gib"], ["2.5", "3"], ["", ""]]);
+    let shown = terminal(&report, Detail::Full).to_string();
+    assert_eq!(shown.matches("memory: 3.0 GiB planned, 2.5 GiB at its peak").count(), 1, "{shown}");
 }
 
 #[test]

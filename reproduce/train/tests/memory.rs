@@ -1,10 +1,8 @@
 //! The memory of a training step, counted byte by byte, and what is planned for it.
-//!
-//! Alone in its program: another test's allocations would be counted.
-#![allow(clippy::unwrap_used, unsafe_code)]
+#![allow(clippy::unwrap_used)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+#[path = "../../../backends/candle/tests/counting/mod.rs"]
+mod counting;
 
 use paravt_qwen_vl::ops::{Device, Precision};
 use paravt_qwen_vl::prompt::Prompt;
@@ -12,35 +10,7 @@ use paravt_train::Compute;
 use paravt_train::example::Example;
 use paravt_train::learner::Learner;
 
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: the system's allocator does the work.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(now, Ordering::Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-/// Bytes that `work` has at its peak beyond what there was before.
-fn peak<R>(work: impl FnOnce() -> R) -> usize {
-    let before = NOW.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
-    work();
-    PEAK.load(Ordering::Relaxed).saturating_sub(before)
-}
+use counting::peak;
 
 fn text(tokens: u32, learned_from: u32) -> Example {
     let prompt = Prompt {
@@ -66,7 +36,7 @@ fn pass(learner: &Learner, sequences: usize) -> usize {
     };
     // Once for what is allocated a single time.
     gradients();
-    peak(gradients)
+    peak(gradients).1
 }
 
 #[test]

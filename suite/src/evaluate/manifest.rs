@@ -53,6 +53,7 @@ pub(super) fn build(
             None => constants(&run.protocol.tool),
         },
         backend: BackendInfo { name: String::new(), model: String::new(), details: BTreeMap::new() },
+        memory: None,
         imported: None,
         label: run.config.label.clone(),
         paper_row: run.config.paper_row.clone(),

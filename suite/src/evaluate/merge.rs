@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use paravt_files::read_limited;
 
 use super::prepared::summary_of;
+use crate::backend::Memory;
 use crate::journal::{self, Journal, JournalError};
 use crate::record::Record;
 use crate::run::{Manifest, Selection};
@@ -203,6 +204,7 @@ fn merge_manifests(manifests: &[Manifest], dirs: &[PathBuf]) -> Result<(Manifest
     merged.selection = Selection { sizes: *whole, shard: None, whole: None, ..merged.selection };
     merged.started_at = manifests.iter().map(|manifest| manifest.started_at).fold(f64::INFINITY, f64::min);
     merged.ended_at = None;
+    merged.memory = manifests.iter().filter_map(|manifest| manifest.memory).reduce(Memory::max);
     Ok((merged, missing))
 }
 

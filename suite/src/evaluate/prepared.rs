@@ -10,7 +10,7 @@ use super::manifest::{self, unix_seconds};
 use super::select::{self, Selected};
 use super::{Evaluation, Event, Observer, RunError, Workspace};
 use crate::agent::Agent;
-use crate::backend::Backend;
+use crate::backend::{Backend, Memory};
 use crate::code::CodeTool;
 use crate::frames::FrameSource;
 use crate::journal::{self, Contents, Journal, JournalError, RunDir};
@@ -163,7 +163,7 @@ impl Prepared {
             None => self.frames,
         };
         let agent = Arc::new(Agent {
-            backend,
+            backend: Arc::clone(&backend),
             protocol,
             protocol_hash: manifest.protocol_hash.clone(),
             reference: self.reference,
@@ -193,7 +193,7 @@ impl Prepared {
         let run = runner::run(agent, jobs, self.concurrency, journal, observer, self.stop);
         // The journal is as it was before a write that failed: the run is incomplete, not lost.
         let (ended, journal) = run.await.map_err(RunError::NotWritten)?;
-        finish(&journal, &mut manifest, expected, ended).map_err(|error| match error {
+        finish(&journal, &mut manifest, expected, ended, backend.memory()).map_err(|error| match error {
             RunError::Journal(error @ JournalError::Io { .. }) => RunError::NotWritten(error),
             error => error,
         })
@@ -270,6 +270,7 @@ fn finish(
     manifest: &mut Manifest,
     expected: usize,
     ended: Ended,
+    memory: Option<Memory>,
 ) -> Result<RunOutcome, RunError> {
     let records = journal::read(journal.dir())?.records;
     let before = manifest.clone();
@@ -279,6 +280,7 @@ fn finish(
     if ended == Ended::Finished {
         manifest.inputs.accept_replacements();
     }
+    manifest.memory = manifest.memory.into_iter().chain(memory).reduce(Memory::max);
     if *manifest != before {
         journal.write_manifest(manifest)?;
     }

@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use super::*;
-use crate::backend::{BackendError, BackendInfo, Completion, ErrorClass, Request};
+use crate::backend::{BackendError, BackendInfo, Completion, ErrorClass, Memory, Request};
 use crate::data::DataError;
 use crate::fixtures::{self, NO_TOOLS, Squares};
 use crate::journal::{self, JournalError};
@@ -64,6 +64,10 @@ struct SaysA {
 impl Backend for SaysA {
     fn describe(&self) -> BackendInfo {
         BackendInfo { name: "says_a".into(), model: "none".into(), details: BTreeMap::new() }
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        Some(Memory { planned: 20, peak: Some(10) })
     }
 
     fn accepts(&self, _: &RunPlan) -> Result<(), String> {
@@ -171,6 +175,7 @@ fn a_run_ends_with_its_outcome_and_its_files() {
     let manifest = journal::read_manifest(&world.path("run")).unwrap();
     assert_eq!((manifest.binary.as_str(), manifest.label.as_deref()), ("test 1", Some("first")));
     assert!(manifest.ended_at.is_some());
+    assert_eq!(manifest.memory, Some(Memory { planned: 20, peak: Some(10) }));
     for file in [journal::PROTOCOL, journal::SUMMARY] {
         assert!(world.path("run").join(file).is_file(), "{file}");
     }
@@ -212,7 +217,13 @@ fn a_resumed_run_does_what_is_left_and_reports_a_torn_line() {
     let text = std::fs::read_to_string(&path).unwrap();
     let kept: String = text.split_inclusive('\n').take(4).collect();
     std::fs::File::create(&path).unwrap().write_all(format!("{kept}{{\"torn").as_bytes()).unwrap();
+    // Before it took more than was planned.
+    let manifest = world.path("run").join(journal::MANIFEST);
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    std::fs::write(&manifest, text.replace("\"peak\": 10", "\"peak\": 30")).unwrap();
     let (outcome, events) = world.evaluate(&config, "run").unwrap();
+    let memory = journal::read_manifest(&world.path("run")).unwrap().memory;
+    assert_eq!(memory, Some(Memory { planned: 20, peak: Some(30) }));
     assert_eq!(events, ["torn 6", "made_up: 2 of 6, 4 there", "u4", "u5"]);
     assert!(outcome.summary.complete);
     assert_eq!(world.records("run"), whole);
@@ -337,6 +348,8 @@ fn the_shards_of_a_run_merge_into_the_run() {
     let merged = merge(&shards, &world.path("merged")).unwrap();
     assert_eq!((merged.records, merged.expected, merged.shards), (6, 6, 2));
     assert!(merged.missing.is_empty() && merged.summary.complete);
+    let memory = journal::read_manifest(&world.path("merged")).unwrap().memory;
+    assert_eq!(memory, Some(Memory { planned: 20, peak: Some(10) }));
     assert_eq!(world.records("merged"), world.records("whole"));
     let half = merge(&shards[..1], &world.path("half")).unwrap();
     assert_eq!((half.records, half.expected, half.missing, half.summary.complete), (3, 6, vec![1], false));

@@ -8,6 +8,7 @@ mod portable;
 use std::cell::RefCell;
 use std::ops::Range;
 
+use half::bf16;
 use rayon::prelude::*;
 
 use crate::isa::{Isa, isa};
@@ -116,6 +117,51 @@ fn inner_blocks<'a, T: Element>(
 /// # Panics
 /// Inner sizes differ.
 pub fn gemm<T: Element>(a: MatRef<'_>, b: MatRef<'_, T>) -> Vec<f32> {
+    // SAFETY: as `by_blocks` promises.
+    by_blocks(a, b, |out, a, b| unsafe { multiply_block(out, a, b) })
+}
+
+/// x (m, k) by the transpose of w (n, k): (m, n), on all cores, by the dot product of pairs, whose products are exact and
+/// whose sums are f32. `None` where the instruction set in use has none, or the values are not in aligned pairs.
+///
+/// # Panics
+/// No values; slices that are no matrices of these sizes.
+pub fn gemm_bf16(x: &[bf16], w: &[bf16], k: usize, n: usize) -> Option<Vec<f32>> {
+    #[cfg(target_arch = "x86_64")]
+    if isa() == Isa::Avx512Bf16 && k.is_multiple_of(2) {
+        let (m, k) = (x.len() / k, k / 2);
+        let a = MatRef::row_major(pairs(x)?, m, k, k);
+        let b = MatRef::row_major(pairs(w)?, n, k, k).transposed();
+        return Some(by_blocks(a, b, |out, a, b| {
+            PANELS.with_borrow_mut(|panels| {
+                panels.pack(b);
+                // SAFETY: as `by_blocks` promises.
+                unsafe { avx512::multiply::<true>(out, a, panels) };
+            });
+        }));
+    }
+    let _ = (x, w, k, n);
+    None
+}
+
+/// Pairs of values as words, which are moved and not computed with; `None` where they are not aligned.
+#[cfg(target_arch = "x86_64")]
+fn pairs(values: &[bf16]) -> Option<&[f32]> {
+    // SAFETY: every pattern of bits is an f32.
+    let (before, words, after) = unsafe { values.align_to() };
+    (before.is_empty() && after.is_empty()).then_some(words)
+}
+
+/// C (m, n) of a product on all cores, block by block: `multiply` may write and read the block's part of C, of B's columns in
+/// each of A's rows.
+///
+/// # Panics
+/// Inner sizes differ.
+fn by_blocks<T: Element>(
+    a: MatRef<'_>,
+    b: MatRef<'_, T>,
+    multiply: impl Fn(OutPtr, MatRef<'_>, MatRef<'_, T>) + Sync,
+) -> Vec<f32> {
     let (m, n) = (a.rows, b.cols);
     let mut c = Vec::with_capacity(m * n);
     let shared = SharedOut(c.as_mut_ptr());
@@ -126,11 +172,9 @@ pub fn gemm<T: Element>(a: MatRef<'_>, b: MatRef<'_, T>) -> Vec<f32> {
             let (a, b) = (a.row_block(rows.start, rows.len()), b.col_block(cols.start, cols.len()));
             let shared = &shared;
             // SAFETY: `c` has room for n values in each of m rows, and the blocks of a grid partition those.
-            unsafe {
-                let first = shared.0.add(rows.start * n + cols.start);
-                let update = Update::assign(1.0).of_block(number);
-                multiply_block(OutPtr { first, row_stride: n, update }, a, b);
-            }
+            let first = unsafe { shared.0.add(rows.start * n + cols.start) };
+            let update = Update::assign(1.0).of_block(number);
+            multiply(OutPtr { first, row_stride: n, update }, a, b);
         });
     }
     // SAFETY: k > 0, so that the first block of the inner axis has written every block of the grid, which cover C.
@@ -170,7 +214,7 @@ impl<'a> PackedB<'a> {
     /// Packs a matrix of at most [`KC`] rows: worth it for what is used often.
     pub(crate) fn new<T: Element>(b: MatRef<'a, T>) -> Self {
         #[cfg(target_arch = "x86_64")]
-        if isa() == Isa::Avx512 {
+        if isa().has_avx512() {
             let mut panels = avx512::Panels::default();
             panels.pack(b);
             return Self::Panels(panels);
@@ -206,7 +250,7 @@ pub(crate) fn gemm_packed(c: MatMut<'_>, a: MatRef<'_>, b: &PackedB<'_>, update:
     unsafe {
         match b {
             #[cfg(target_arch = "x86_64")]
-            PackedB::Panels(b) => avx512::multiply(out, a, b),
+            PackedB::Panels(b) => avx512::multiply::<false>(out, a, b),
             PackedB::InPlace(b) => portable::multiply(out, a, *b),
             PackedB::Widened { values, shape } => portable::multiply(out, a, shape.over(values)),
         }
@@ -226,11 +270,11 @@ thread_local! {
 /// `out` is valid for writes of B's columns in each of A's rows, and for reads if it is accumulated to.
 unsafe fn multiply_block<T: Element>(out: OutPtr, a: MatRef<'_>, b: MatRef<'_, T>) {
     #[cfg(target_arch = "x86_64")]
-    if isa() == Isa::Avx512 {
+    if isa().has_avx512() {
         PANELS.with_borrow_mut(|panels| {
             panels.pack(b);
             // SAFETY: the caller's.
-            unsafe { avx512::multiply(out, a, panels) };
+            unsafe { avx512::multiply::<false>(out, a, panels) };
         });
         return;
     }

@@ -70,6 +70,28 @@ fn products_equal_f64_sums_under_every_isa() {
     });
 }
 
+#[test]
+fn products_of_pairs_equal_f64_sums_where_the_processor_has_them() {
+    for_each_isa(|isa| {
+        let mut rng = StdRng::seed_from_u64(7);
+        let mut side = |count: usize| -> Vec<bf16> {
+            (0..count).map(|_| bf16::from_f32(rng.random::<f32>() * 2.0 - 1.0)).collect()
+        };
+        for (m, k, n) in [(1, 2, 1), (13, 14, 33), (12, 1024, 32), (40, 2210, 70), (300, 66, 400), (5, 7, 3)]
+        {
+            let (x, w) = (side(m * k), side(n * k));
+            let found = gemm_bf16(&x, &w, k, n);
+            assert_eq!(found.is_some(), isa == Isa::Avx512Bf16 && k % 2 == 0, "{isa}, {m} x {k} x {n}");
+            let wide: Vec<f32> = x.iter().map(|value| value.to_f32()).collect();
+            let (a, b) = (MatRef::row_major(&wide, m, k, k), MatRef::row_major(&w, n, k, k).transposed());
+            found.inspect(|found| check(found, n, a, b, 1.0, 0.0));
+        }
+        // Not in aligned pairs.
+        let (x, w) = (side(9), side(8));
+        assert!(gemm_bf16(&x[1..], &w, 8, 1).is_none());
+    });
+}
+
 fn view<T: Element>(
     values: &[T],
     rows: usize,

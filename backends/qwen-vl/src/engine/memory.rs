@@ -1,11 +1,14 @@
 //! Memory of weights, caches and passes, counted before a model is loaded.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use paravt_suite::backend::Memory;
 
 use super::Options;
 use crate::config::{Config, TextConfig, VisionConfig};
 use crate::error::Error;
-use crate::ops::PassLimits;
+use crate::ops::{Ops, PassLimits};
 use crate::weights::Weights;
 
 /// The arithmetic of weights, caches and passes.
@@ -49,7 +52,9 @@ impl MemoryPlan {
         let per_token = (text.num_hidden_layers * key_values * precision.bytes()) as u64;
         let free = limit.saturating_sub(bytes);
         let (per_row, per_patch) = (row_bytes(text, &config.vision), patch_bytes(&config.vision));
-        let pass = within(options.pass, config, free / 4, (per_row, per_patch));
+        // At least one query of all heads to all keys of the context.
+        let fewest = text.num_attention_heads * text.max_position_embeddings;
+        let pass = within(options.pass, fewest, free / 4, (per_row, per_patch));
         let per_key = ((key_values + if pass.scores > 0 { pass.tokens } else { 0 }) * WIDE) as u64;
         let logits = (options.batch.max(1) * text.vocab_size * 2 * WIDE) as u64;
         let rows = (pass.tokens as u64 * per_row).max(pass.patches as u64 * per_patch);
@@ -71,6 +76,16 @@ impl MemoryPlan {
         }
     }
 
+    /// Bytes of the caches with room for so many tokens, and of what a pass takes for them.
+    pub fn caches(&self, tokens: usize) -> u64 {
+        tokens as u64 * (self.per_token + self.per_key)
+    }
+
+    /// Bytes of the activations of a prompt whose largest frame has so many patches.
+    pub(super) fn activations_with(&self, frame: usize) -> u64 {
+        self.activations.max(frame as u64 * self.per_patch)
+    }
+
     /// # Errors
     /// The weights alone are too large.
     pub fn check_weights(&self) -> Result<(), Error> {
@@ -85,8 +100,7 @@ impl MemoryPlan {
     /// A prompt with its answer is more than the cache holds, or its largest frame, of so many patches, more than a pass
     /// has memory for.
     pub fn check_request(&self, prompt: usize, new: usize, frame: usize) -> Result<(), Error> {
-        let tokens = (prompt + new) as u64 * (self.per_token + self.per_key);
-        let beside = self.activations.max(frame as u64 * self.per_patch);
+        let (tokens, beside) = (self.caches(prompt + new), self.activations_with(frame));
         let free = self.limit.saturating_sub(self.weights);
         if prompt + new <= self.cache_tokens && tokens.saturating_add(beside) <= free {
             return Ok(());
@@ -99,19 +113,21 @@ impl MemoryPlan {
     }
 }
 
-/// The engine's limits, or fewer rows and scores where those of a pass would take more than `bytes` each.
-fn within(limits: PassLimits, config: &Config, bytes: u64, (row, patch): (u64, u64)) -> PassLimits {
+/// Elements of the largest tensor of a pass: kernels count them by C's `int`.
+const MAX_ELEMENTS: usize = i32::MAX as usize;
+
+/// The engine's limits, or fewer rows and scores where those of a pass would take more than `bytes` each, or more elements
+/// than kernels count. `fewest` are the scores of one query.
+fn within(limits: PassLimits, fewest: usize, bytes: u64, (row, patch): (u64, u64)) -> PassLimits {
     let rows = |limit: usize, each: u64| {
-        let fitting = usize::try_from(bytes / each.max(1)).unwrap_or(usize::MAX);
-        limit.min(fitting.max(MIN_ROWS))
+        let fitting = usize::try_from(bytes.min((MAX_ELEMENTS * WIDE) as u64) / each.max(1));
+        limit.min(fitting.unwrap_or(usize::MAX).max(MIN_ROWS))
     };
-    // At least one query of all heads to all keys of the context.
-    let fewest = config.text.num_attention_heads * config.text.max_position_embeddings;
     let fitting = usize::try_from(bytes / SCORE as u64).unwrap_or(usize::MAX).max(fewest);
     PassLimits {
         tokens: rows(limits.tokens, row),
         patches: rows(limits.patches, patch),
-        scores: limits.scores.min(fitting).min(i32::MAX as usize),
+        scores: limits.scores.min(fitting).min(MAX_ELEMENTS),
     }
 }
 
@@ -133,6 +149,42 @@ fn patch_bytes(vision: &VisionConfig) -> u64 {
     let stream = 4 * vision.hidden_size + features + 2 * vision.patch_values();
     let attention = 12 * vision.hidden_size + 4 * vision.hidden_size / vision.num_heads.max(1);
     ((stream + attention.max(5 * vision.intermediate_size)) * WIDE) as u64
+}
+
+/// What an engine's thread has taken so far.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    /// Maximum of the tokens that all caches had room for.
+    tokens: AtomicUsize,
+    /// Maximum of the bytes that were planned for activations.
+    activations: AtomicU64,
+    /// See [`Ops::peak_memory`]; 0 where the engine cannot tell.
+    peak: AtomicU64,
+}
+
+impl Taken {
+    /// Caches have room for so many tokens.
+    pub(super) fn caches(&self, tokens: usize) {
+        self.tokens.fetch_max(tokens, Ordering::Relaxed);
+    }
+
+    /// So many bytes are planned for activations.
+    pub(super) fn activations(&self, bytes: u64) {
+        self.activations.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// Looks at the arithmetic's own count.
+    pub(super) fn peak<O: Ops>(&self, ops: &O) {
+        self.peak.fetch_max(ops.peak_memory().unwrap_or_default(), Ordering::Relaxed);
+    }
+
+    /// Beside what the plan says of as much.
+    pub(super) fn beside(&self, plan: &MemoryPlan) -> Memory {
+        let (peak, tokens) = (self.peak.load(Ordering::Relaxed), self.tokens.load(Ordering::Relaxed));
+        let activations = self.activations.load(Ordering::Relaxed).max(plan.activations);
+        let planned = plan.weights + activations + plan.caches(tokens);
+        Memory { planned, peak: (peak > 0).then_some(peak) }
+    }
 }
 
 impl fmt::Display for MemoryPlan {
@@ -159,4 +211,33 @@ fn size(bytes: u64) -> String {
         _ => (1_073_741_824.0, "GiB"),
     };
     format!("{:.1} {unit}", bytes as f64 / value)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// From the smallest models to far beyond the largest published ones, whatever an engine's limits and memory.
+        #[test]
+        fn no_tensor_of_a_pass_has_more_elements_than_kernels_count(
+            (heads, keys) in (1usize..=128, 1usize..=1 << 24),
+            (tokens, patches, scores) in (1usize..=1 << 20, 1usize..=1 << 20, 0usize..=1 << 40),
+            // Bytes of a row in all its tensors together.
+            (row, patch) in (1u64..=1 << 22, 1u64..=1 << 22),
+            bytes in 0u64..=1 << 40,
+        ) {
+            let limits = PassLimits { tokens, patches, scores };
+            let pass = within(limits, heads * keys, bytes, (row, patch));
+            for (rows, each) in [(pass.tokens, row), (pass.patches, patch)] {
+                prop_assert!(rows as u64 * each <= 4 * MAX_ELEMENTS as u64);
+                prop_assert!(rows as u64 * each <= bytes || rows <= MIN_ROWS);
+            }
+            prop_assert!(pass.tokens <= tokens && pass.patches <= patches && pass.scores <= scores);
+            prop_assert!(pass.scores <= MAX_ELEMENTS);
+            prop_assert!((pass.scores * SCORE) as u64 <= bytes || pass.scores <= heads * keys);
+        }
+    }
 }

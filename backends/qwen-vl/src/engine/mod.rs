@@ -16,11 +16,13 @@ use futures::FutureExt as _;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use paravt_suite::backend::{
-    Backend, BackendError, BackendInfo, Completion, ErrorClass, FinishReason, Generation, Request, Usage,
+    Backend, BackendError, BackendInfo, Completion, ErrorClass, FinishReason, Generation, Memory, Request,
+    Usage,
 };
 use paravt_suite::message::Message;
 
 pub use memory::MemoryPlan;
+use memory::Taken;
 
 use crate::config::{Config, Family};
 use crate::error::Error;
@@ -104,6 +106,7 @@ pub struct Engine {
     thread: Option<JoinHandle<()>>,
     info: BackendInfo,
     plan: MemoryPlan,
+    taken: Arc<Taken>,
     context: usize,
 }
 
@@ -174,7 +177,8 @@ impl Engine {
         let (jobs, queue) = mpsc::channel();
         let (ready, loaded) = mpsc::channel();
         let context = config.text.max_position_embeddings;
-        let room = Arc::clone(&prompter);
+        let taken = Arc::new(Taken::default());
+        let (room, counts) = (Arc::clone(&prompter), Arc::clone(&taken));
         let thread = std::thread::Builder::new()
             .name("engine".to_owned())
             .spawn(move || {
@@ -184,7 +188,7 @@ impl Engine {
                 match model {
                     Ok(model) => {
                         let _ = ready.send(Ok(digest));
-                        worker::Worker::new(model, room, defaults, &plan, &options).run(&queue);
+                        worker::Worker::new(model, room, defaults, (&plan, counts), &options).run(&queue);
                     }
                     Err(error) => {
                         let _ = ready.send(Err(error));
@@ -195,11 +199,11 @@ impl Engine {
         let panicked = || Err(Error::Compute("engine thread panicked while loading; see stderr".to_owned()));
         let digest = loaded.recv().unwrap_or_else(|_| panicked())?;
         info.details.insert("weights_sha256".to_owned(), digest);
-        Ok(Self { prompter, jobs: Some(jobs), thread: Some(thread), info, plan, context })
+        Ok(Self { prompter, jobs: Some(jobs), thread: Some(thread), info, plan, taken, context })
     }
 
     /// Memory of weights, caches and passes.
-    pub fn memory(&self) -> &MemoryPlan {
+    pub fn plan(&self) -> &MemoryPlan {
         &self.plan
     }
 
@@ -249,6 +253,7 @@ impl Engine {
         let frames = prompt.media.iter().map(|medium| medium.patches.grid);
         let frame = frames.map(|grid| Grid { t: 1, ..grid }.patches()).max().unwrap_or_default();
         self.plan.check_request(tokens, generation.max_tokens as usize, frame)?;
+        self.taken.activations(self.plan.activations_with(frame));
         let (reply, answer) = oneshot::channel();
         let gone = || Error::Compute("engine thread panicked; see stderr".to_owned());
         let stop = generation.stop.clone();
@@ -283,6 +288,10 @@ impl Engine {
 impl Backend for Engine {
     fn describe(&self) -> BackendInfo {
         self.info.clone()
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        Some(self.taken.beside(&self.plan))
     }
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {

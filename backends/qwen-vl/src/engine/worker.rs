@@ -11,6 +11,7 @@ use std::sync::mpsc::Receiver;
 
 use rayon::prelude::*;
 
+use super::memory::Taken;
 use super::prefix::History;
 use super::prefix_cache::PrefixCache;
 use super::sequence::{Scores, Sequence};
@@ -30,6 +31,7 @@ pub(super) struct Worker<O: Ops> {
     open: Vec<Sequence<O::Tensor>>,
     prefixes: PrefixCache<O::Tensor>,
     cache_tokens: usize,
+    taken: Arc<Taken>,
     pass: PassLimits,
     batch: usize,
     /// Maximum number of open sequences, after a prompt that did not fit into memory beside them.
@@ -61,9 +63,10 @@ impl<O: Ops> Worker<O> {
         model: Model<O>,
         prompter: Arc<Prompter>,
         defaults: Defaults,
-        plan: &MemoryPlan,
+        (plan, taken): (&MemoryPlan, Arc<Taken>),
         options: &Options,
     ) -> Self {
+        taken.peak(&model.ops);
         Self {
             model,
             prompter,
@@ -72,6 +75,7 @@ impl<O: Ops> Worker<O> {
             open: Vec::new(),
             prefixes: PrefixCache::default(),
             cache_tokens: plan.cache_tokens,
+            taken,
             pass: plan.pass,
             batch: options.batch.max(1),
             max_running: usize::MAX,
@@ -244,6 +248,7 @@ impl<O: Ops> Worker<O> {
     fn make_room(&mut self, tokens: usize) {
         let free = self.cache_tokens.saturating_sub(self.open_tokens());
         self.prefixes.evict_to(free.saturating_sub(tokens));
+        self.taken.caches(self.open_tokens() + self.prefixes.tokens() + tokens);
     }
 
     /// The next token of every open answer.
@@ -344,6 +349,7 @@ impl<O: Ops> Worker<O> {
             self.hand_over(&sequence, cache);
         }
         self.make_room(0);
+        self.taken.peak(&self.model.ops);
         sequence.answer();
     }
 

@@ -256,4 +256,7 @@ impl<O: Ops> Ops for Watched<O> {
         self.1.operation(0);
         self.0.write(&buffer.0, at, &rows.0)
     }
+    fn peak_memory(&self) -> Option<u64> {
+        self.0.peak_memory()
+    }
 }

@@ -377,6 +377,7 @@ fn manifest(log: &Log, task: TaskSpec, samples: &[Sample], expected: usize) -> M
         inputs: Inputs::default(),
         constants: BTreeMap::new(),
         backend: BackendInfo { name: PROTOCOL.to_owned(), model, details: BTreeMap::new() },
+        memory: None,
         imported: Some(log.tool.as_str().to_owned()),
         label: Some(log.model.clone().unwrap_or_else(|| log.name())),
         paper_row: None,

@@ -26,8 +26,9 @@ pub(crate) struct Args {
     /// Serving engine to check for: vllm, sglang, transformers or candle [default: the recipe's].
     #[arg(long, value_name = "ENGINE", value_parser = Engine::named, requires = "recipe")]
     engine: Option<Engine>,
-    /// Model to check for: a folder, or `owner/name` on the hub [default: the recipe's].
-    #[arg(long, value_name = "NAME|DIR", requires = "recipe")]
+    /// Model to check for: with --for a folder, or `owner/name` on the hub [default: the recipe's]; without it a folder,
+    /// whose memory in this process is planned.
+    #[arg(long, value_name = "NAME|DIR")]
     model: Option<String>,
     /// Interpreter to check for the code tool [default: python3 on the search path].
     #[arg(long, value_name = "PROGRAM", default_value = "python3", hide_default_value = true)]
@@ -59,6 +60,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let backends = paravt_backends::doctor();
     let code_tool = paravt_jail::doctor(&args.code_python);
+    let plans = args.model.as_deref().map(|folder| paravt_backends::plans(Path::new(folder))).transpose()?;
+    let plans = plans.unwrap_or_default();
     if args.json {
         let gpu = |gpu: &Gpu| {
             json!({
@@ -87,6 +90,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             "nccl": nccl,
             "upstream_protocol": upstream,
             "code_tool": code_tool,
+            "model_memory": plans.iter().map(|(device, dtype, plan)| json!({
+                "device": device, "dtype": dtype, "weights": plan.weights, "activations": plan.activations,
+                "per_token": plan.per_token + plan.per_key, "cache_tokens": plan.cache_tokens, "free": plan.limit,
+            })).collect::<Vec<_>>(),
             "backends": backends.iter().map(|(name, ability)| ((*name).to_owned(), json!(ability)))
                 .collect::<serde_json::Map<_, _>>(),
         });
@@ -113,6 +120,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     println!("code tool  {code_tool}");
     for (name, ability) in backends {
         println!("{name:10} {ability}");
+    }
+    for (device, dtype, plan) in plans {
+        let fits = plan.check_weights().map_or_else(|error| error.to_string(), |()| plan.to_string());
+        println!("model      {device} in {dtype}: {fits}");
     }
     Ok(Exit::Ok)
 }

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long)]
     logprobs: bool,
     /// Print JSON: text, token_ids, logprobs, finish_reason, prompt_tokens, completion_tokens, retries, seconds,
-    /// first_token_seconds; null where the backend does not report a value.
+    /// first_token_seconds, memory (bytes, planned and at its peak); null where the backend does not report a value.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -68,9 +68,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let request = Request::new(id, messages, generation);
     let answer = launch::runtime()?.block_on(async {
         let backend = args.backend.open(model_folder, launch::note).build("generate", None).await?;
-        Ok::<_, anyhow::Error>(backend.complete(&request).await?)
+        let answer = backend.complete(&request).await?;
+        Ok::<_, anyhow::Error>((answer, backend.memory()))
     });
-    let answer = answer.or_preflight()?;
+    let (answer, memory) = answer.or_preflight()?;
     if args.json {
         let finish = answer.finish_reason.as_ref().map(|reason| match reason {
             FinishReason::Stop => "stop",
@@ -87,6 +88,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             "retries": answer.retries,
             "seconds": answer.latency.as_secs_f64(),
             "first_token_seconds": answer.first_token.map(|time| time.as_secs_f64()),
+            "memory": memory,
         });
         println!("{description:#}");
     } else {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::common::{SPLITS, bench, ok, stable_records, text, world};
+use paravt_suite::journal;
 use paravt_suite::record::Outcome;
 use serde_json::{Value, json};
 
@@ -58,6 +59,8 @@ fn every_split_runs_in_process_with_and_without_tools() {
                     records.iter().all(|record| record.score.outcome != Outcome::Error),
                     "{name} {split}"
                 );
+                let memory = journal::read_manifest(&out.join(split)).unwrap().memory.unwrap();
+                assert!(memory.planned > 0 && memory.peak > Some(0), "{name} {split}: {memory:?}");
             }
         }
     }
@@ -89,6 +92,18 @@ fn generate_gives_ids_and_log_probabilities_and_a_seed_repeats_itself() {
     assert_eq!(greedy["logprobs"].as_array().unwrap().len(), ids.len());
     assert!(greedy["logprobs"].as_array().unwrap().iter().all(|value| value.as_f64().unwrap() <= 0.0));
     assert_eq!(greedy["finish_reason"], if ids.len() == 9 { "length" } else { "stop" });
+    // Beside what is planned before the model is loaded.
+    let doctor = ok(bench().args(["doctor", "--json"]).args(&model[..2]));
+    let doctor: Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    let plan = doctor["model_memory"].as_array().unwrap().iter();
+    let plan: Vec<&Value> = plan.filter(|plan| plan["device"] == "cpu" && plan["dtype"] == "f32").collect();
+    let bytes = |value: &Value| value.as_u64().unwrap();
+    let fixed = bytes(&plan[0]["weights"]) + bytes(&plan[0]["activations"]);
+    let planned = bytes(&greedy["memory"]["planned"]);
+    assert!(fixed < planned && planned < bytes(&plan[0]["free"]), "{doctor} {greedy}");
+    assert!(bytes(&greedy["memory"]["peak"]) > bytes(&plan[0]["weights"]), "{greedy}");
+    let shown = text(&ok(bench().arg("doctor").args(&model[..2])));
+    assert!(shown.contains("model      cpu in bf16: weights "), "{shown}");
     let sampled = ask(&["--temperature", "1.5", "--seed", "7"]);
     assert_eq!(sampled["token_ids"], ask(&["--temperature", "1.5", "--seed", "7"])["token_ids"]);
     assert_ne!(sampled["token_ids"], ask(&["--temperature", "1.5", "--seed", "8"])["token_ids"]);

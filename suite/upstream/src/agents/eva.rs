@@ -8,10 +8,10 @@ use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, Budget, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview,
-    Protocol, ResultRole, SentAs, SizeRule, Source, Template, Tool,
+    Protocol, ResultRole, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
-use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
+use paravt_suite::reference::{Call, Look, Looks, Reference, Tag, ToolSyntax, View};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
@@ -26,7 +26,7 @@ use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
 
 /// EVA's rules.
-pub const REFERENCE: Reference = Reference { name: "eva", syntax: &Eva, scorer: &Eva, looks: Some(&Eva) };
+pub const REFERENCE: Reference = Reference::of("eva", &Eva);
 
 const LOOP: &str = "eval-eva.py";
 const LONG_VIDEO_BENCH: &str = "data/LongVideoBench_nosub_raw_full.jsonl";
@@ -52,11 +52,8 @@ pub static RELEASE: Release = Release {
 struct Eva;
 
 impl ToolSyntax for Eva {
-    fn tags(&self) -> &CallTags {
-        &CallTags {
-            calls: &[("<tool_call>", "</tool_call>")],
-            response: ("<tool_response>", "</tool_response>"),
-        }
+    fn tags(&self) -> &'static [Tag] {
+        &[("<tool_call>", "</tool_call>")]
     }
 
     /// None where the reply has an answer.
@@ -189,13 +186,8 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         failed_calls: FailedCalls::Stop,
         label_separator: "\n".to_owned(),
         frames: Some(FramePolicy {
-            overview: None,
             budget: Some(Budget { tokens: 12_000, side: 720 }),
-            size: SizeRule::Multiple(28),
-            filter: Filter::Cubic,
-            encoding: Encoding::Png,
-            sent_as: SentAs::Images,
-            long: None,
+            ..FramePolicy::new(SizeRule::Multiple(28), Filter::Cubic, Encoding::Png)
         }),
         ..AgentLoop::new(Fidelity::Exact, 6)
     };

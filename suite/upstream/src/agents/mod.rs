@@ -52,19 +52,10 @@ fn protocol(parts: Parts) -> Protocol {
             // A model of one turn has no tool.
             modes: (parts.agent.turns > 1).then_some(mode).into_iter().collect(),
             name: name.to_owned(),
-            start: vec!["start".to_owned()],
-            end: vec!["end".to_owned()],
-            default_seconds: 1.0,
             max_frames,
-            not_an_object: Template::default(),
-            too_large: Template::default(),
+            ..Tool::default()
         },
-        instructions: Instructions {
-            modes: IndexMap::new(),
-            other: String::new(),
-            neutral: None,
-            neutral_agentic: None,
-        },
+        instructions: Instructions::default(),
         questions: parts.questions,
         option_line: Template::parse("{letter}. {option}"),
         option_separator: "\n".to_owned(),
@@ -84,6 +75,11 @@ fn protocol(parts: Parts) -> Protocol {
         agent: Some(parts.agent),
         max_tokens: parts.max_tokens,
     }
+}
+
+/// Question texts by split, else by kind.
+fn questions<const N: usize>(texts: [(&str, &str); N]) -> BTreeMap<String, Template> {
+    texts.map(|(name, text)| (name.to_owned(), Template::parse(text))).into()
 }
 
 /// The score of a choice question; `prediction` is what the agent takes for the answer, `None` where it finds none.

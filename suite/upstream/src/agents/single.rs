@@ -7,10 +7,10 @@ use paravt_suite::media::{Sampling as Rate, VideoFacts, VideoRequest, frame_indi
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, Continued, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, Protocol, Sampling,
-    SentAs, SizeRule, Source, Template, Tool,
+    SentAs, SizeRule, Source, Template,
 };
 use paravt_suite::record::{Outcome, Score};
-use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
+use paravt_suite::reference::{Look, Looks, Reference, ToolSyntax};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 
@@ -117,15 +117,7 @@ pub static TIME_R1_RELEASE: Release = Release {
 
 struct OneTurn;
 
-impl ToolSyntax for OneTurn {
-    fn tags(&self) -> &CallTags {
-        &CallTags { calls: &[], response: ("<tool_response>", "</tool_response>") }
-    }
-
-    fn calls(&self, _text: &str, _tool: &Tool) -> Vec<Call> {
-        Vec::new()
-    }
-}
+impl ToolSyntax for OneTurn {}
 
 /// Frames over the whole video at a rate, within bounds.
 fn sampled(wanted: &Overview, frames: usize, rate: f64) -> Look {
@@ -139,19 +131,11 @@ fn sampled(wanted: &Overview, frames: usize, rate: f64) -> Look {
     Look::at(frame_indices(&request, frames, rate).unwrap_or_default(), rate)
 }
 
-fn no_call(_call: &Call, _view: &View<'_>) -> Result<Look, String> {
-    Err("a model of one turn has no tool".to_owned())
-}
-
 struct AllFrames;
 
 impl Looks for AllFrames {
     fn overview(&self, wanted: &Overview, video: &VideoFacts) -> Look {
         sampled(wanted, video.frames, video.rate)
-    }
-
-    fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String> {
-        no_call(call, view)
     }
 }
 
@@ -160,10 +144,6 @@ struct TimeR1;
 impl Looks for TimeR1 {
     fn overview(&self, wanted: &Overview, video: &VideoFacts) -> Look {
         sampled(wanted, time_r1::frames_read(video.frames, video.rate), video.rate)
-    }
-
-    fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String> {
-        no_call(call, view)
     }
 }
 
@@ -214,12 +194,8 @@ fn video(
 ) -> FramePolicy {
     FramePolicy {
         overview: Some(Overview { frames, fps: Some(2.0), at_least }),
-        budget: None,
-        size: SizeRule::Qwen { min, max, total },
-        filter: Filter::Bicubic,
-        encoding: Encoding::Png,
         sent_as: SentAs::Video,
-        long: None,
+        ..FramePolicy::new(SizeRule::Qwen { min, max, total }, Filter::Bicubic, Encoding::Png)
     }
 }
 

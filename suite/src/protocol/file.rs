@@ -219,6 +219,7 @@ mod tests {
             ("= \"watch\"", "= \"Watch\"", "prompt mode `Watch`"),
             ("{{{reason}}}", "{why}", "call_error: unknown slot `{why}`: it has {reason}"),
             ("{{{reason}}}", "{reason", "`{` without `}`"),
+            ("{{{reason}}}", "", "`call_error` answer its calls: one of them is missing"),
             ("[tool]", "[tool]\nname = \"look\"", "chat_tools.definition.function.name: expected"),
             ("[tool]", "[tool]\nstart = [\"from\"]", "tool.start: chat_tools.definition has no parameter"),
             ("[tool]", "[tool]\nmax_frames = 0", "tool.max_frames: expected a positive number"),

@@ -17,7 +17,7 @@ use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
 use serde_json::Value;
 
-use super::{Parts, choice, protocol, shape};
+use super::{Parts, choice, protocol, shape, slot, text};
 use crate::eva::{
     Select, SelectError, answer, arguments, bounds, frame, is_right, select, shown_times, times, tool_call,
     within,
@@ -134,14 +134,6 @@ fn common_ends(texts: &[String]) -> (String, String) {
         end = common(end.into_iter(), text.chars().rev());
     }
     (start.into_iter().collect(), end.into_iter().rev().collect())
-}
-
-fn text(text: impl Into<String>) -> Piece {
-    Piece::Text(text.into())
-}
-
-fn slot(name: &str) -> Piece {
-    Piece::Slot(name.to_owned())
 }
 
 /// The forms of the questions by split.

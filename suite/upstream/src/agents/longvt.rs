@@ -21,7 +21,7 @@ use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
 use serde_json::{Value, json};
 
-use super::{Parts, RULE, choice, protocol, shape};
+use super::{Parts, RULE, choice, protocol, shape, slot, text};
 use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
 use crate::longvt::{CropError, answer, check_crop, is_right, simplified};
@@ -228,14 +228,6 @@ impl Scorer for LongVt {
             None => Score { outcome: Outcome::Unparsed, value: 0.0, prediction: None, rule: None },
         }
     }
-}
-
-fn text(text: impl Into<String>) -> Piece {
-    Piece::Text(text.into())
-}
-
-fn slot(name: &str) -> Piece {
-    Piece::Slot(name.to_owned())
 }
 
 /// The prompt that all tasks with the tool end with.

@@ -16,6 +16,7 @@ pub mod videozoomer;
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
+use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{AgentLoop, Instructions, PromptMode, Protocol, Source, Template, Tool};
 use paravt_suite::record::{Outcome, Score};
 use paravt_suite::sample::Gold;
@@ -94,6 +95,14 @@ fn choice(gold: &Gold, prediction: Option<String>, is_right: impl Fn(&str, &str)
         },
         _ => unparsed,
     }
+}
+
+fn text(text: impl Into<String>) -> Piece {
+    Piece::Text(text.into())
+}
+
+fn slot(name: &str) -> Piece {
+    Piece::Slot(name.to_owned())
 }
 
 /// A text with slots in braces, as `str.format` has it.

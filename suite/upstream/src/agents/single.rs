@@ -14,7 +14,7 @@ use paravt_suite::reference::{Look, Looks, Reference, ToolSyntax};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 
-use super::{Parts, RULE, choice, protocol, shape};
+use super::{Parts, RULE, choice, protocol, shape, slot, text};
 use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
 use crate::{time_r1, video_r1, videochat_r1};
@@ -240,8 +240,6 @@ fn choice_protocol(
 ) -> Result<Protocol, ImportError> {
     let module = Module::parse(EVALUATION, files.required(EVALUATION)?)?;
     let template = module.text("QUESTION_TEMPLATE")?;
-    let slot = |name: &str| Piece::Slot(name.to_owned());
-    let text = |text: &str| Piece::Text(text.to_owned());
     let question = [slot("question"), text(before_options), slot("options"), text("\n")];
     let of_kind = |kind: &str, question: &[Piece]| {
         let template = template.clone() + &module.keyed_text(kind)?;
@@ -274,7 +272,7 @@ fn choice_protocol(
 fn moments_protocol(files: &Files, source: Source) -> Result<Protocol, ImportError> {
     let module = Module::parse(PROMPTS, files.required(PROMPTS)?)?;
     let prompt = module.text("GROUND_TEMPLATE_THINK")?;
-    let caption = [Piece::Slot("caption".to_owned())];
+    let caption = [slot("caption")];
     let template = with_slots(PROMPTS, &prompt, &[("[EVENT]", &caption)])?;
     Ok(protocol(Parts {
         name: VIDEOCHAT_R1.name,
@@ -295,11 +293,11 @@ fn quoted(files: &Files, file: &'static str, before: &str) -> Result<String, Imp
 
 fn time_r1_protocol(files: &Files, source: Source) -> Result<Protocol, ImportError> {
     let module = Module::parse(TIME_PROMPTS, files.required(TIME_PROMPTS)?)?;
-    let slot = |name: &str| [Piece::Slot(name.to_owned())];
     let moments = module.entry("DEFAULT_TG_PROMPT", "r1")?;
-    let moments = with_slots(TIME_PROMPTS, &moments, &[("{}", &slot("caption"))])?;
+    let moments = with_slots(TIME_PROMPTS, &moments, &[("{}", &[slot("caption")])])?;
     let letters = module.entry("DEFAULT_MCQ_PROMPT", "r1")?;
-    let letters = with_slots(TIME_PROMPTS, &letters, &[("{}", &slot("question")), ("{}", &slot("options"))])?;
+    let letters =
+        with_slots(TIME_PROMPTS, &letters, &[("{}", &[slot("question")]), ("{}", &[slot("options")])])?;
     let again = Continued {
         after: "<answer>".to_owned(),
         opening: format!("\n{}", quoted(files, TIME_DATA, "self.answer_prompt = \"")?),

@@ -160,19 +160,19 @@ fn an_agent_of_several_tries_is_replayed_and_counted_whole() {
     );
 }
 
-/// SAGE's calls, parts of one of the videos and moments in it, and its answers.
+/// SAGE's calls, parts of two of the videos and moments in a third, and its answers.
 fn stages(answer: &mut Value) {
     let content = &mut answer["choices"][0]["message"]["content"];
-    let part =
-        r#""video_path": "x/nanoMME_0.mp4", "timestamp_start": "00:00:01", "timestamp_end": "00:00:04""#;
-    let (name, arguments) = match content.as_str().unwrap().as_bytes()["<answer>".len()] {
-        b'A' | b'C' => ("extract_parts_from_timestamp", part.to_owned()),
-        b'B' => ("identify_timestamps_visually", format!(r#""event": "it", {part}"#)),
-        _ => ("", String::new()),
+    let (name, video, more) = match content.as_str().unwrap().as_bytes()["<answer>".len()] {
+        b'A' => ("extract_parts_from_timestamp", 0, ""),
+        b'B' => ("extract_parts_from_timestamp", 1, ""),
+        b'C' => ("identify_timestamps_visually", 2, r#""event": "it", "#),
+        _ => ("", 3, ""),
     };
     *content = format!(
         r#"<json>{{"answerable": {{"verdict": {}}}, "final_answer": "(B) it", "recommended_tools": {{"needed": {}, "tool_calls":
-        [{{"name": "{name}", "arguments": {{{arguments}}}}}]}}}}</json>"#,
+        [{{"name": "{name}", "arguments": {{{more}"video_path": "x/nanoMME_{video}.mp4", "timestamp_start": "00:00:01",
+        "timestamp_end": "00:00:04"}}}}]}}}}</json>"#,
         name.is_empty(),
         !name.is_empty(),
     )

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use paravt_suite::media::VideoFacts;
-use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, Budget, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview,
     Protocol, ResultRole, SizeRule, Source, Template, Tool,

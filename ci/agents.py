@@ -20,8 +20,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import urllib.error
-import urllib.request
 
 import decord
 import numpy as np
@@ -209,12 +207,9 @@ class Server:
             for message in messages:
                 message["parts"] = [self.processed(part) if isinstance(part, tuple) else part for part in message["parts"]]
         if self.vllm:
-            asked = {**body, "model": "served", "messages": sent, "vllm_xargs": {"script": text}, "return_token_ids": True}
-            answer = ask(self.vllm, "v1/chat/completions", asked)
-            said = answer["choices"][0]["message"], answer["choices"][0]["finish_reason"]
+            *said, ids = chat_server.said(self.vllm, {**body, "messages": sent}, text)
         if "chat_template" in body and self.vllm:
-            tokens = {"model": "served", "tokens": answer["prompt_token_ids"]}
-            prompt = ask(self.vllm, "detokenize", tokens)["prompt"]
+            prompt = chat_server.ask(self.vllm, "detokenize", {"model": "served", "tokens": ids})["prompt"]
             body["prompt"] = re.sub(r"(<\|video_pad\|>)+", r"\1", prompt)
         elif "chat_template" in body:
             body["prompt"] = agents_video_o3.prompt(sent, body["chat_template"])
@@ -228,17 +223,6 @@ class Server:
             message, reason = hermes(text)
         self.requests.append({"messages": messages, "parameters": body})
         return said if self.vllm else (message, reason)
-
-
-def ask(vllm: str, path: str, body: dict) -> dict:
-    """What vLLM answers."""
-    address = f"{vllm.removesuffix('/v1')}/{path}"
-    request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request) as answer:
-            return json.load(answer)
-    except urllib.error.HTTPError as error:
-        raise RuntimeError(f"vLLM: {error.read().decode()[:2000]}") from error
 
 
 def compare(theirs: list, ours: list, where: str, found: list, levels: list, agent: str) -> None:
@@ -382,8 +366,7 @@ def main() -> int:
             name = agent.replace("-", "_")
             module = agents_one_turn if hasattr(agents_one_turn, name) else agents_theirs
             run_theirs = getattr(module, name)(checkout, folder, lambda messages: reply(agent, messages))
-        prepared = {"framethinker": agents_framethinker.lengthened, "sage": lambda data: agents_sage.intra(data, f"{data}-intra")}
-        samples, requests, root = 0, 0, prepared.get(agent, lambda data: data)(data)
+        samples, requests, root = 0, 0, agents_framethinker.lengthened(data) if agent == "framethinker" else data
         found, levels = [], []
         for split in SPLITS[agent]:
             scripted = server(arguments.server)

@@ -59,7 +59,7 @@ def turn(draw: random.Random, last: int, said: list, number) -> str:
 
 def lengthened(data: str) -> str:
     """The data with every third video longer than five minutes."""
-    longer = f"{data}-long"
+    longer = f"{data}-lengthened"
     if os.path.exists(longer):
         return longer
     shutil.copytree(data, longer, symlinks=True)

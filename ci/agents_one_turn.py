@@ -125,9 +125,13 @@ class Evaluation:
 
 @contextlib.contextmanager
 def inside(folder: str, modules: dict, paths: list, arguments: list = ()):
-    """In a folder, with modules in the place of others, without output; imports of the authors' files are forgotten."""
+    """In a folder, with modules in the place of others, without output; imports of the authors' files are forgotten, and
+    others of the same names are set aside."""
     os.makedirs(folder, exist_ok=True)
-    before, known, found, called = os.getcwd(), dict(sys.modules), list(sys.path), sys.argv
+    before, found, called = os.getcwd(), list(sys.path), sys.argv
+    provided = {entry.partition(".")[0] for path in paths for entry in os.listdir(path)}
+    aside = {name for name in sys.modules if name in modules or name.partition(".")[0] in provided}
+    aside = {name: sys.modules.pop(name) for name in aside}
     os.chdir(folder)
     sys.modules.update(modules)
     sys.path[:0] = paths
@@ -142,7 +146,7 @@ def inside(folder: str, modules: dict, paths: list, arguments: list = ()):
             file = getattr(module, "__file__", None) or ""
             if name in modules or any(file.startswith(path) for path in paths):
                 sys.modules.pop(name)
-        sys.modules.update({name: known[name] for name in modules if name in known})
+        sys.modules.update(aside)
 
 
 def bench(checkout: str, folder: str, reply, base: str, prefix: str, numbers: dict):

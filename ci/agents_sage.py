@@ -24,23 +24,20 @@ from agents_theirs import quietly
 PATH = re.compile(r"Video Path: (.+) of duration (\d\d:\d\d:\d\d)\.")
 DROPPED = ["search.py", "audio.py"]
 MODEL = "sage:allenai/SAGE-MM-Qwen2.5-VL-7B-SFT_RL"
-# What a processor without a rate takes; one frame is at 0 with any.
+# What a processor without a rate takes.
 RATE = 2.0
 
 
-def intra(data: str, copy: str) -> str:
-    """The data with videos of key frames alone: a clip that copies the stream begins with the frame of its start."""
+def of_key_frames(command: list, **settings):
+    """Runs the release's ffmpeg over the same frames as key frames: a clip that copies the stream begins with the frame of
+    its start, whatever the video has."""
+    at = command.index("-i") + 1
+    video = os.path.realpath(command[at])
+    copy = f"{video}.key.mp4"
     if not os.path.exists(copy):
-        shutil.copytree(data, copy, symlinks=True)
-        for room, _, names in os.walk(copy):
-            for name in names:
-                path = os.path.join(room, name)
-                if name.endswith(".mp4") and not os.path.islink(path):
-                    new = f"{path}.new.mp4"
-                    subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-c:v", "libx264", "-g", "1", "-bf", "0", "-preset",
-                                    "ultrafast", "-pix_fmt", "yuv420p", "-an", new], check=True)
-                    os.replace(new, path)
-    return copy
+        lossless = ["-c:v", "libx264", "-qp", "0", "-g", "1", "-bf", "0", "-preset", "ultrafast", "-fps_mode", "passthrough"]
+        subprocess.run(["ffmpeg", "-v", "error", "-i", video, *lossless, "-an", copy], check=True)
+    return subprocess.run([*command[:at], copy, *command[at + 1:]], **settings)
 
 
 def script(draw: random.Random, system: str, text: str) -> str:
@@ -170,8 +167,7 @@ def sage(checkout: str, folder: str, reply):
                     else:
                         levels = next(clips).numpy().transpose(0, 2, 3, 1)
                         assert (levels == np.rint(levels)).all()
-                        rate = RATE if len(levels) > 1 else 1.0
-                        parts.append(Video(levels.astype(np.int16), list(range(len(levels))), rate))
+                        parts.append(Video(levels.astype(np.int16), list(range(len(levels))), RATE))
                 messages.append({"role": message["role"], "parts": parts, "plain": plain})
             # What a client leaves out is the same by default.
             parameters = {key: sampling_params[key] for key in ("temperature", "top_p", "max_tokens", "repetition_penalty")}
@@ -185,6 +181,8 @@ def sage(checkout: str, folder: str, reply):
         main = importlib.import_module("sage.main")
         cache = importlib.import_module("sage.src.api.timestamp_reasoning_cache")
         vision = importlib.import_module("sage.src.models.qwen_vl.vision_process")
+        cutter = importlib.import_module("sage.src.functions.utils.extract")
+        cutter.subprocess = types.SimpleNamespace(**{**vars(subprocess), "run": of_key_frames})
         model = main.SAGE(MODEL, vllm_engine=Engine(), processor=Processor(), drop_tool_call_files=DROPPED)
 
     def run(split: str, sample: dict, path: str):

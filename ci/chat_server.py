@@ -1,8 +1,11 @@
-"""A server of the chat API in a thread of the comparison's own program: a function answers each request."""
+"""A server of the chat API in a thread of the comparison's own program: a function answers each request, by itself or
+through a vLLM that says scripts (`serve_scripts` of ci/vllm.sh)."""
 
 import http.server
 import json
 import threading
+import urllib.error
+import urllib.request
 
 
 def serve(answer) -> str:
@@ -34,3 +37,22 @@ def serve(answer) -> str:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_port}/v1"
+
+
+def ask(vllm: str, path: str, body: dict) -> dict:
+    """What vLLM answers."""
+    address = f"{vllm.removesuffix('/v1')}/{path}"
+    request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        raise RuntimeError(f"vLLM: {error.read().decode()[:2000]}") from error
+
+
+def said(vllm: str, request: dict, text: str) -> tuple:
+    """A text as vLLM says it on a request: message, why it ended, token ids of the prompt."""
+    asked = {**request, "model": "served", "vllm_xargs": {"script": text}, "return_token_ids": True}
+    answer = ask(vllm, "v1/chat/completions", asked)
+    choice = answer["choices"][0]
+    return choice["message"], choice["finish_reason"], answer["prompt_token_ids"]

@@ -1,6 +1,6 @@
 """PyVision-RL's own loop and tool beside `paravt-bench run`, with one scripted model and real videos, for `ci/pyvision`.
 
-    python ci/pyvision_loop.py CHECKOUT BINARY SEED
+    python ci/pyvision_loop.py CHECKOUT BINARY SEED [VLLM]
 
 The release's `agent_rollout_loop`, its environment and its tool run as they are, the tool's interpreters as processes of
 their own; stand-ins are the engine (the script), tokenizer and processor (a token a character). paravt-bench asks a server
@@ -27,6 +27,7 @@ from PIL import Image
 import chat_server
 
 checkout, binary, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
+vllm = sys.argv[4] if len(sys.argv) > 4 else None
 # The cases of `ci/pyvision.py` are not wanted, its stand-ins are.
 source = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyvision.py")).read()
 theirs = {"__name__": "theirs"}
@@ -37,7 +38,7 @@ RealEnv = loop.ParallelEnv
 
 ENDS = {1: "done", 2: "over_length", 3: "exceed_max_turns", 4: "exceed_max_images", 5: "error_in_action"}
 VISION = "<|vision_start|><|image_pad|><|vision_end|>"
-EPISODES = 60
+EPISODES = int(os.environ.get("EPISODES", 60))
 
 CODES = [
     "print(len(video_clue_0), round(video_clue_0.get_avg_fps(), 3))",
@@ -83,7 +84,8 @@ def question_of(text):
 
 
 class Server:
-    """Answers by the script, without the text that stops a generation, and keeps the last request of each question."""
+    """Answers by the script, without the text that stops a generation, itself or through vLLM, and keeps the last request of
+    each question."""
 
     def __init__(self):
         self.requests = {}
@@ -93,7 +95,10 @@ class Server:
         question = question_of(request["messages"][0]["content"])
         turn = sum(message["role"] == "assistant" for message in request["messages"])
         self.requests[question] = request
-        return {"role": "assistant", "content": reply(question, turn).removesuffix("</code>")}, "stop"
+        text = reply(question, turn)
+        if vllm:
+            return chat_server.said(vllm, request, text)[:2]
+        return {"role": "assistant", "content": text.removesuffix("</code>")}, "stop"
 
 
 def released(prompt, question, video):

@@ -44,6 +44,21 @@ serve_vllm() {
   server=$!
 }
 
+# serve_scripts FLAG…: vLLM 0.32 with a tiny model, which says the script that a request has; its address is $scripts.
+serve_scripts() {
+  work=$(mktemp -d)
+  trap 'kill "${server:-}" 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$work"' EXIT
+  export HF_HUB_OFFLINE=1
+  install_vllm 0.32.0 "$cache/venv-vllm-0.32" ci/served-vllm-0.32.txt
+  "$PARAVT_PYTHON" ci/tiny_qwen25vl.py "$work/model" >"$work/model.log" 2>&1
+  # Agents ask for 49,152 tokens, and show up to nine videos.
+  VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 PYTHONPATH=ci serve_vllm "$cache/venv-vllm-0.32" "$work/model" \
+    --max-model-len 98304 --max-num-batched-tokens 32768 --limit-mm-per-prompt '{"video": 9, "image": 1024}' \
+    --logits-processors scripted_logits:Script "$@"
+  await_server
+  scripts="http://127.0.0.1:$port/v1"
+}
+
 ready() { "$PARAVT_PYTHON" -c "import urllib.request as u; u.urlopen('http://127.0.0.1:$port/health')" 2>/dev/null; }
 await_server() {
   for _ in $(seq 600); do

@@ -20,22 +20,16 @@ use crate::protocol::{PromptMode, Tool, native};
 use crate::record::{
     Measured, Outcome, RECORD_VERSION, Record, SampleError, SampleErrorClass, Score, Transcript,
 };
-use crate::reference::{Call, CallTags, Reference, ToolSyntax};
+use crate::reference::{Call, Reference, Tag, ToolSyntax};
 use crate::run::{Host, Inputs, Manifest, RUN_VERSION, Selection, Sizes, constants};
 use crate::sample::{Gold, Question, Sample};
 use crate::scoring::Scorer;
 use crate::settings::{RequestSettings, ToolDialect};
 use crate::task::{Metric, TaskSpec};
 
-/// Tags of calls and responses.
-pub const TAGS: CallTags = CallTags {
-    calls: &[
-        ("<tool_call>", "</tool_call>"),
-        ("<tool_code>", "</tool_code>"),
-        ("<video_zoom>", "</video_zoom>"),
-    ],
-    response: ("<tool_response>", "</tool_response>"),
-};
+/// Blocks that hold a call.
+pub const TAGS: [Tag; 3] =
+    [("<tool_call>", "</tool_call>"), ("<tool_code>", "</tool_code>"), ("<video_zoom>", "</video_zoom>")];
 
 /// A release without tools; no text of its models scores.
 pub const NO_TOOLS: Reference = Reference { name: "none", syntax: &NoTools, scorer: &NoTools, looks: None };
@@ -43,12 +37,8 @@ pub const NO_TOOLS: Reference = Reference { name: "none", syntax: &NoTools, scor
 struct NoTools;
 
 impl ToolSyntax for NoTools {
-    fn tags(&self) -> &CallTags {
+    fn tags(&self) -> &'static [Tag] {
         &TAGS
-    }
-
-    fn calls(&self, _text: &str, _tool: &Tool) -> Vec<Call> {
-        Vec::new()
     }
 
     fn structured(&self, call: &StructuredCall, _tool: &Tool) -> Call {

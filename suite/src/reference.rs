@@ -27,6 +27,13 @@ pub struct Reference {
     pub looks: Option<&'static dyn Looks>,
 }
 
+impl Reference {
+    /// An agent's rules, all of them in one type.
+    pub const fn of<T: ToolSyntax + Scorer + Looks>(name: &'static str, rules: &'static T) -> Self {
+        Self { name, syntax: rules, scorer: rules, looks: Some(rules) }
+    }
+}
+
 /// Which frames an agent with a loop of its own looks at, and which of its answers count.
 pub trait Looks: Send + Sync {
     /// Whether the first turn shows frames.
@@ -52,7 +59,9 @@ pub trait Looks: Send + Sync {
     ///
     /// # Errors
     /// Why there are none, as the model is answered with it.
-    fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String>;
+    fn look(&self, _call: &Call, _view: &View<'_>) -> Result<Look, String> {
+        Err("the reference has no calls that show frames".to_owned())
+    }
 
     /// A sample of an agent with conversations of their own ([`Protocol::stages`](crate::protocol::Protocol::stages)).
     ///
@@ -123,21 +132,8 @@ pub trait Scorer: Send + Sync {
 /// Opening and closing tag of a block of text.
 pub type Tag = (&'static str, &'static str);
 
-/// Tags of a tool syntax.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallTags {
-    /// Blocks that hold a call.
-    pub calls: &'static [Tag],
-    /// Block that holds the response to a call.
-    pub response: Tag,
-}
-
-impl CallTags {
-    /// All blocks that a model's own words are not in.
-    pub fn all(&self) -> impl Iterator<Item = Tag> {
-        self.calls.iter().copied().chain([self.response])
-    }
-}
+/// Block that holds the response to a call.
+pub const RESPONSE: Tag = ("<tool_response>", "</tool_response>");
 
 /// One tool call: a window of the sample's video to look at.
 #[derive(Debug, Clone, PartialEq)]
@@ -148,13 +144,17 @@ pub struct Call {
     pub window: Result<TimeSpan, CallError>,
 }
 
-/// Syntax of tool calls in text.
+/// Syntax of tool calls in text; as it stands, that of models without calls.
 pub trait ToolSyntax: Send + Sync {
-    /// Tags of calls and responses.
-    fn tags(&self) -> &CallTags;
+    /// Blocks that hold a call.
+    fn tags(&self) -> &'static [Tag] {
+        &[]
+    }
 
     /// The calls of a text, in the order in which they are run.
-    fn calls(&self, text: &str, tool: &Tool) -> Vec<Call>;
+    fn calls(&self, _text: &str, _tool: &Tool) -> Vec<Call> {
+        Vec::new()
+    }
 
     /// A call that came by the chat API, read as [`calls`](Self::calls) reads a written one. A syntax of text alone
     /// has none.
@@ -180,7 +180,7 @@ pub trait ToolSyntax: Send + Sync {
 
     /// Whether the text ends in the middle of a call.
     fn has_unclosed_call(&self, text: &str) -> bool {
-        self.tags().calls.iter().any(|(open, close)| match (text.rfind(open), text.rfind(close)) {
+        self.tags().iter().any(|(open, close)| match (text.rfind(open), text.rfind(close)) {
             (Some(open), Some(close)) => open > close,
             (Some(_), None) => true,
             (None, _) => false,

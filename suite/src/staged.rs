@@ -51,6 +51,8 @@ pub struct Ask {
     pub shown: Shown,
     /// The text.
     pub text: String,
+    /// Number of the try that it belongs to, from 0: each draws other tokens.
+    pub attempt: usize,
     /// Sampling temperature, where it is not that of the run.
     pub temperature: Option<f64>,
 }

@@ -14,7 +14,7 @@ use crate::profile::MalformedCall;
 use crate::protocol::CallError;
 use crate::protocol::render::{self, RenderError};
 use crate::record::{SampleError, SampleErrorClass, ToolCall, ToolOutcome, conversation_hash};
-use crate::reference::{Call, Tag};
+use crate::reference::{Call, RESPONSE};
 use crate::settings::ToolDialect;
 use crate::span::TimeSpan;
 
@@ -59,7 +59,6 @@ impl Session<'_> {
         let looks = calls.iter().enumerate().map(|(index, call)| self.look(turn, index, &call.window));
         let results = join_all(looks).await;
 
-        let response_tag = self.agent.reference.syntax.tags().response;
         let native = self.agent.plan.dialect == ToolDialect::Native;
         let (mut failed, mut shown) = (None, Vec::new());
         for (index, (result, seconds, sub_call)) in results.into_iter().enumerate() {
@@ -83,7 +82,7 @@ impl Session<'_> {
             let (message, outcome) =
                 self.respond(start, end, result).map_err(|error| protocol_error("tool", &error))?;
             match structured.get(index).filter(|_| native) {
-                Some(call) => self.messages.push(as_tool_result(&call.id, message, response_tag, &mut shown)),
+                Some(call) => self.messages.push(as_tool_result(&call.id, message, &mut shown)),
                 None => self.messages.push(message),
             }
             self.transcript.tool_calls.push(ToolCall {
@@ -200,8 +199,9 @@ impl Session<'_> {
 /// A response as the chat API has it: text with the call's id. Not every server takes images in a message
 /// of role `tool`, so a crop's frames follow in one user message after the turn's last result, each
 /// crop's before the text that names its window.
-fn as_tool_result(id: &str, response: Message, (open, close): Tag, shown: &mut Vec<Part>) -> Message {
+fn as_tool_result(id: &str, response: Message, shown: &mut Vec<Part>) -> Message {
     let bare = |text: &str| {
+        let (open, close) = RESPONSE;
         let inner = text.strip_prefix(open).and_then(|text| text.strip_suffix(close));
         inner.unwrap_or(text).trim().to_owned()
     };

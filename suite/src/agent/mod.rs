@@ -75,6 +75,8 @@ struct Session<'a> {
     passing: Vec<Message>,
     /// Sampling temperature of the next request, where it is not that of the run.
     temperature: Option<f64>,
+    /// Number of the try of the next request, where the agent's rules count them.
+    attempt: usize,
     /// The interpreter of the sample, where its protocol has the code tool.
     episode: Option<Box<dyn Episode>>,
 }
@@ -101,6 +103,7 @@ impl Agent {
             turns_before: 0,
             passing: Vec::new(),
             temperature: None,
+            attempt: 0,
             episode: None,
         };
         let outcome = session.converse().await;
@@ -251,7 +254,7 @@ impl Session<'_> {
         let id = CallId { epoch, ..CallId::new(self.sample.uid.as_str(), step) };
         let settings = &plan.request;
         // A seed of its own: a try may ask the same again.
-        let draw = epoch + self.number() * plan.repeat;
+        let draw = epoch + (self.number() + self.attempt) * plan.repeat;
         let generation = Generation {
             max_tokens,
             temperature: self.temperature.unwrap_or(plan.temperature),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Session, protocol_error};
 use crate::fingerprint::Fingerprint;
-use crate::message::{FrameOrigin, Frames, Image, Message, Part, Role};
+use crate::message::{Frames, Message, Part, Role};
 use crate::protocol::{AgentLoop, Encoding, FramePolicy, Stages, render};
 use crate::record::{SampleError, SampleErrorClass};
 use crate::reference::Look;
@@ -65,7 +65,7 @@ impl Session<'_> {
             self.transcript.inputs = Some(Fingerprint::of(&messages));
         }
         let mut earlier = std::mem::replace(&mut self.messages, messages);
-        self.temperature = ask.temperature;
+        (self.temperature, self.attempt) = (ask.temperature, ask.attempt);
         let limit = self.agent.plan.max_tokens;
         let completion = self.call(&ask.step, limit, None, SampleErrorClass::ApiInLoop).await;
         earlier.append(&mut self.messages);
@@ -99,9 +99,7 @@ impl Session<'_> {
             Some(Arc::clone(&picked.get(place)?.0))
         });
         Ok(match as_video {
-            true => vec![Part::Frames(Frames::placed(
-                found.enumerate().map(|at| dated(at, stages.rate)).collect(),
-            ))],
+            true => vec![Part::Frames(Frames { images: found.collect(), even: Some(stages.rate) })],
             false => found.map(Part::Image).collect(),
         })
     }
@@ -110,10 +108,4 @@ impl Session<'_> {
 /// Frames as OpenCV saves them.
 fn saved(policy: &FramePolicy) -> FramePolicy {
     FramePolicy { size: crate::protocol::SizeRule::Whole, encoding: Encoding::Jpeg(95), ..*policy }
-}
-
-/// A frame with the place that the model takes it for.
-fn dated((index, image): (usize, Arc<Image>), rate: f64) -> Arc<Image> {
-    let origin = FrameOrigin { index, time: index as f64 / rate };
-    Arc::new(Image::new(&image.mime, image.bytes.clone(), image.width, image.height, Some(origin)))
 }

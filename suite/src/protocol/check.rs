@@ -167,6 +167,12 @@ impl Protocol {
 
     fn check_tool(&self) -> Result<(), InvalidProtocol> {
         let tool = &self.tool;
+        let said = [&self.crop_response, &self.crop_error, &self.call_error];
+        if self.agent.is_none() && !tool.modes.is_empty() && said.iter().any(|text| text.0.is_empty()) {
+            let problem =
+                "`crop_response`, `crop_error` and `call_error` answer its calls: one of them is missing";
+            return Err(invalid("tool.modes", problem));
+        }
         let empty = |names: &[String]| names.is_empty() || names.iter().any(String::is_empty);
         for (field, is_empty) in [
             ("tool.name", tool.name.is_empty()),

@@ -2,7 +2,7 @@
 //!
 //! A file with `base` holds only what it changes of another protocol; tables are merged, every other value is
 //! replaced. Templates are written as text with slots in braces, `{{` and `}}` for braces themselves.
-//! `suite/docs/protocols.md` shows one.
+//! `suite/docs/protocols.md` shows some.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -101,6 +101,14 @@ pub fn built_in(toml: &str) -> Protocol {
 
 fn with_source(mut fields: Map<String, Value>, source: &Source) -> Result<Protocol, String> {
     fields.insert("source".to_owned(), json!(source));
+    // One mode needs no name, and without a text it is an agent's.
+    let system = fields.entry("system").or_insert_with(|| json!({ "agent": "" }));
+    if let Some(mode) =
+        system.as_object().filter(|modes| modes.len() == 1).and_then(|modes| modes.keys().next())
+    {
+        let mode = json!(mode);
+        fields.entry("default_mode").or_insert(mode);
+    }
     serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| {
         let (path, inner) = (error.path().to_string(), error.inner().to_string());
         // A field that is unknown is named by the error itself.
@@ -211,6 +219,7 @@ mod tests {
             ("= \"watch\"", "= \"Watch\"", "prompt mode `Watch`"),
             ("{{{reason}}}", "{why}", "call_error: unknown slot `{why}`: it has {reason}"),
             ("{{{reason}}}", "{reason", "`{` without `}`"),
+            ("{{{reason}}}", "", "`call_error` answer its calls: one of them is missing"),
             ("[tool]", "[tool]\nname = \"look\"", "chat_tools.definition.function.name: expected"),
             ("[tool]", "[tool]\nstart = [\"from\"]", "tool.start: chat_tools.definition has no parameter"),
             ("[tool]", "[tool]\nmax_frames = 0", "tool.max_frames: expected a positive number"),

@@ -9,6 +9,7 @@ mod check;
 mod clips;
 mod code;
 pub mod file;
+mod frames;
 mod harness;
 mod mode;
 pub mod native;
@@ -23,13 +24,11 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-pub use agent::{
-    AgentLoop, Budget, Continued, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, LongVideos, Overview,
-    ResultRole, Sampling, Scored, SentAs, SizeRule,
-};
+pub use agent::{AgentLoop, Continued, FailedCalls, Fidelity, ResultRole, Sampling, Scored};
 pub use check::InvalidProtocol;
 pub use clips::{Clips, Stored};
 pub use code::{CodeRules, CodeTexts};
+pub use frames::{Budget, Encoding, Filter, FramePolicy, LongVideos, Overview, SentAs, SizeRule};
 pub use harness::{CallMessages, Harness, History};
 pub use mode::{PromptMode, UnknownMode};
 pub use stages::Stages;
@@ -49,14 +48,17 @@ pub struct Protocol {
     pub system: IndexMap<PromptMode, String>,
     /// Mode of a run that names none.
     pub default_mode: PromptMode,
-    /// The tool, and the modes that offer it.
+    /// The tool, and the modes that offer it; none by default.
+    #[serde(default)]
     pub tool: Tool,
     /// Instruction at the end of a choice question, slot-free.
+    #[serde(default)]
     pub instructions: Instructions,
     /// Question templates by split name (`videomme`), then by kind (`choice`, `grounding`, `open`).
     /// Slots: `question`, `options`, `instruction`, `subtitles_block`, `caption`, `duration_note`.
     pub questions: BTreeMap<String, Template>,
     /// One option line; slots `letter`, `option`.
+    #[serde(default = "option_line")]
     pub option_line: Template,
     /// Between two option lines; a line break by default.
     #[serde(default = "line_break", skip_serializing_if = "is_line_break")]
@@ -66,6 +68,7 @@ pub struct Protocol {
     pub option_forms: BTreeMap<String, OptionForm>,
     /// What precedes a question with subtitles; slot `subtitles`. Renders into `subtitles_block`
     /// when the subtitle text is not empty.
+    #[serde(default)]
     pub subtitles_block: Template,
     /// Says how long the video is; slot `seconds` (one decimal). Renders into `duration_note` where the
     /// duration is known.
@@ -75,17 +78,23 @@ pub struct Protocol {
     #[serde(default)]
     pub video_path: Option<VideoPathSuffix>,
     /// Text and token limit of the forced final answer, by question kind.
+    #[serde(default)]
     pub force: BTreeMap<String, Force>,
     /// Text beside a crop's frames; slots `n`, `start`, `end` (one decimal). With a loop of its own also `frames` (where
     /// they stand; in front without it) and `prompt` (the question, see [`AgentLoop::round`]).
+    #[serde(default)]
     pub crop_response: Template,
     /// Response to a crop that failed; slots `start`, `end`, `reason`.
+    #[serde(default)]
     pub crop_error: Template,
     /// Response to a call that could not be understood (profile `strict`); slot `reason`.
+    #[serde(default)]
     pub call_error: Template,
     /// Response that carries a sub-agent's summary; slots `start`, `end`, `summary`.
+    #[serde(default)]
     pub subagent_response: Template,
     /// Prompt of a sub-agent about its frames; slots `question`, `start`, `end`, `n`.
+    #[serde(default)]
     pub subagent_prompt: Template,
     /// What precedes each frame; slots `time`, in seconds with one decimal, `time2` with two, `hms` (`HH:MM:SS`) and
     /// `mmss` (`mm:ss`), both rounded down, `index`, the frame's place in its message, and `frame`, its number in the
@@ -127,6 +136,10 @@ pub struct ChatTools {
     pub definition: serde_json::Value,
     /// System texts that do not say how a call is written, by mode; a mode that is absent has its own text.
     pub system: IndexMap<PromptMode, String>,
+}
+
+fn option_line() -> Template {
+    Template::parse("{letter}. {option}")
 }
 
 fn line_break() -> String {
@@ -202,7 +215,7 @@ pub struct Source {
 }
 
 /// Instructions that end a choice question.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instructions {
     /// Texts of single modes. The release that is repeated mentions the tool in the mode that has none; see
     /// quirk `inverted_instruction`.

@@ -24,9 +24,27 @@ pub struct Tool {
     /// Maximum of frames that a window is shown with; one per second of the window.
     pub max_frames: usize,
     /// Reason of a call that is not an object, or whose arguments are not; slot `found`, the type.
+    #[serde(default)]
     pub not_an_object: Template,
     /// Reason of a call with a number that is too large.
+    #[serde(default)]
     pub too_large: Template,
+}
+
+impl Default for Tool {
+    /// The tool of protocols whose modes offer none, or whose calls are read by rules of their own.
+    fn default() -> Self {
+        Self {
+            modes: BTreeSet::new(),
+            name: "none".to_owned(),
+            start: vec!["start".to_owned()],
+            end: vec!["end".to_owned()],
+            default_seconds: 1.0,
+            max_frames: 1,
+            not_an_object: Template::default(),
+            too_large: Template::default(),
+        }
+    }
 }
 
 /// Why a call cannot be run; [`Tool`] has the words that the model is answered with.

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::record::{Outcome, Score};
-use crate::reference::CallTags;
+use crate::reference::{RESPONSE, Tag};
 use crate::sample::Gold;
 use crate::scoring::Scorer;
 use crate::scoring::number::mean_relative_accuracy;
@@ -24,7 +24,7 @@ const API_ERROR: &str = "[API error:";
 
 /// The last closed `<answer>`; without one, what follows the last `</think>`. Tool calls, error
 /// texts and a think block that was never closed hold no answer.
-fn select(text: &str, tags: &CallTags) -> Option<Selected> {
+fn select(text: &str, tags: &[Tag]) -> Option<Selected> {
     if text.trim_start().starts_with(API_ERROR) {
         return None;
     }
@@ -35,7 +35,8 @@ fn select(text: &str, tags: &CallTags) -> Option<Selected> {
             (rest.split("<think>").next().unwrap_or(rest), false)
         }
     };
-    let text = tags.all().fold(text.to_owned(), |text, (open, close)| without_blocks(&text, open, close));
+    let blocks = tags.iter().chain([&RESPONSE]);
+    let text = blocks.fold(text.to_owned(), |text, (open, close)| without_blocks(&text, open, close));
     let text = text.replace("<|im_end|>", "");
     Some(Selected { text: text.trim().to_owned(), tagged })
 }
@@ -56,8 +57,8 @@ fn without_blocks(text: &str, open: &str, close: &str) -> String {
 /// The corrected rules.
 #[derive(Debug, Clone, Copy)]
 pub struct Strict<'a> {
-    /// Blocks between these tags hold no answer.
-    pub tags: &'a CallTags,
+    /// Blocks that hold a call, and with it no answer.
+    pub tags: &'a [Tag],
 }
 
 impl Scorer for Strict<'_> {
@@ -66,7 +67,7 @@ impl Scorer for Strict<'_> {
     }
 }
 
-fn score(gold: &Gold, letters: &str, text: &str, tags: &CallTags) -> Score {
+fn score(gold: &Gold, letters: &str, text: &str, tags: &[Tag]) -> Score {
     match gold {
         Gold::Choice { answer } => match letter(text, letters, tags) {
             Some((letter, rule)) => scored(letter.to_string() == *answer, letter.to_string(), rule),
@@ -118,7 +119,7 @@ fn regex(pattern: &str) -> Regex {
 }
 
 /// A letter of the row, in either case, and the rule that found it.
-pub fn letter(text: &str, letters: &str, tags: &CallTags) -> Option<(char, &'static str)> {
+pub fn letter(text: &str, letters: &str, tags: &[Tag]) -> Option<(char, &'static str)> {
     /// An option's letter before its text: `B. The green lamp`.
     static LED: LazyLock<Regex> = LazyLock::new(|| regex(r"^[(\[*_]*([A-Z])[*_]*[.):\]][*_]*(?:\s|$)"));
     let own = |found: char| {
@@ -178,7 +179,7 @@ fn stated(text: &str) -> Option<char> {
 }
 
 /// An interval in seconds with its end after its start, and the rule that found it.
-pub fn interval(text: &str, tags: &CallTags) -> Option<(TimeSpan, &'static str)> {
+pub fn interval(text: &str, tags: &[Tag]) -> Option<(TimeSpan, &'static str)> {
     const TIME: &str =
         r"(\d+:\d{1,2}:\d{1,2}(?:\.\d+)?|\d+:\d{1,2}(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?i:s\b|secs?\b|seconds?\b)?";
     static RANGE: LazyLock<Regex> = LazyLock::new(|| {
@@ -197,7 +198,7 @@ pub fn interval(text: &str, tags: &CallTags) -> Option<(TimeSpan, &'static str)>
 }
 
 /// A number and the rule that found it. A unit may follow; of several numbers none is taken.
-pub fn number(text: &str, tags: &CallTags) -> Option<(f64, &'static str)> {
+pub fn number(text: &str, tags: &[Tag]) -> Option<(f64, &'static str)> {
     const NUMBER: &str = r"([-−+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|[-−+]?\.\d+)";
     /// A number with nothing beside it but wrapping and up to three words of a unit.
     static ALONE: LazyLock<Regex> = LazyLock::new(|| {

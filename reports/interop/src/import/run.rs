@@ -16,7 +16,7 @@ use paravt_suite::record::{
     Measured, ModelCall, Outcome, RECORD_VERSION, Record, RecordedMessage, RecordedPart, SampleError,
     SampleErrorClass, Score, Transcript,
 };
-use paravt_suite::reference::CallTags;
+use paravt_suite::reference::Tag;
 use paravt_suite::run::{Host, Inputs, Manifest, RUN_VERSION, Selection, Sizes};
 use paravt_suite::sample::{Gold, Question, QuestionKind, Sample};
 use paravt_suite::scoring::{Scorer as _, Strict};
@@ -27,14 +27,8 @@ use regex::Regex;
 use super::log::{Log, Row};
 
 /// Blocks that no answer is in: those of the tool calls that video agents write.
-static TAGS: CallTags = CallTags {
-    calls: &[
-        ("<tool_call>", "</tool_call>"),
-        ("<tool_code>", "</tool_code>"),
-        ("<video_zoom>", "</video_zoom>"),
-    ],
-    response: ("<tool_response>", "</tool_response>"),
-};
+const TAGS: [Tag; 3] =
+    [("<tool_call>", "</tool_call>"), ("<tool_code>", "</tool_code>"), ("<video_zoom>", "</video_zoom>")];
 /// Name of the step whose reply a row holds.
 const STEP: &str = "turn0";
 /// Stands where the hash of a protocol is in runs of this suite.

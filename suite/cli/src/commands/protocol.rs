@@ -1,5 +1,7 @@
 //! `paravt-bench protocol`: import and show the texts around a sample.
 
+mod show;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -8,12 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context as _;
 use clap::Subcommand;
 use paravt_suite::data::sha256_file;
-use paravt_suite::message::Part;
 use paravt_suite::nearest;
-use paravt_suite::profile::Profile;
-use paravt_suite::protocol::{Clips, CodeRules, PromptMode, Protocol, cache, file, native, render};
-use paravt_suite::sample::{Question, Sample};
-use paravt_suite::task::{Task as _, TaskSpec};
+use paravt_suite::protocol::{PromptMode, Protocol, cache, file, native};
 use paravt_upstream::import::{self, Release};
 use paravt_upstream::paravt::filled::{FILLED, Filled};
 use paravt_upstream::{RELEASES, paravt};
@@ -22,7 +20,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::exit::{Exit, OrPreflight as _};
 use crate::failure;
 use crate::launch;
-use crate::registry::DataArgs;
 use crate::signals;
 
 /// Flags of `protocol`.
@@ -59,26 +56,7 @@ enum Action {
         protocol: ProtocolChoice,
     },
     /// Print the texts that a model receives for one sample.
-    Show(Box<Show>),
-}
-
-#[derive(clap::Args)]
-struct Show {
-    /// Prompt mode; `paravt-bench protocol list` lists them.
-    mode: PromptMode,
-    /// Split; `paravt-bench tasks` lists them.
-    task: String,
-    /// Profile: `release` (as the released code), `paper` (comparable to the paper's table) or `strict` (corrected).
-    #[arg(long, default_value_t)]
-    profile: Profile,
-    /// Protocol: auto, native, nano, an imported one, e.g. paravt, or a protocol file.
-    #[arg(long, default_value = "auto", value_name = "NAME|FILE")]
-    protocol: ProtocolChoice,
-    /// Row of the split, counted from 0; needs its data [default: none, an invented sample].
-    #[arg(long, value_name = "N")]
-    row: Option<usize>,
-    #[command(flatten)]
-    data: DataArgs,
+    Show(Box<show::Args>),
 }
 
 /// Which texts a run uses.
@@ -325,7 +303,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Action::Export { protocol } => {
             println!("{}", serde_json::to_string_pretty(&*choose(protocol, None)?)?);
         }
-        Action::Show(show_args) => show(show_args)?,
+        Action::Show(args) => show::run(args)?,
     }
     Ok(Exit::Ok)
 }
@@ -374,139 +352,4 @@ fn describe(protocol: &Protocol) {
         let pinned = protocol.source.pinned || RELEASES.iter().any(|release| release.is_pinned(file, hash));
         println!("  {file} {hash}{}", if pinned { "" } else { " (not the pinned file)" });
     }
-}
-
-fn show(args: &Show) -> anyhow::Result<()> {
-    let task = paravt_tasks::select(&[&args.task])?[0];
-    let protocol = choose(&args.protocol, Some(&args.mode))?;
-    paravt_upstream::reference(&protocol)?;
-    let sample = match args.row {
-        Some(row) => {
-            let dataset = task.load(&args.data.root()?, args.profile)?;
-            dataset.samples.into_iter().find(|sample| sample.row == row).with_context(|| {
-                format!("--row {row}: {} has no such row under the profile {}", args.task, args.profile)
-            })?
-        }
-        None => example_sample(task.spec()),
-    };
-    let name = sample.video_name();
-    let switches = args.profile.switches();
-    let user = render::user_text(&protocol, &sample, &args.mode, &switches, &name, None)?;
-    println!("--- protocol {} {} ---", protocol.name, protocol.hash());
-    show_system(&protocol, &args.mode)?;
-    if let Some((own, rules)) = protocol.code() {
-        println!("--- user ---\n{}", render::code_opening(own, &user, "{video_info}")?);
-        return show_code(rules);
-    }
-    println!("--- user (after the overview) ---");
-    // What needs the video itself, its length or size, is not shown.
-    let given = ["fps", "count", "duration", "file_duration"].map(by_name);
-    let opening =
-        protocol.agent.as_ref().map(|own| render::opening(own, &sample, &user, (None, &given), Vec::new()));
-    match opening {
-        Some(Ok(parts)) => print_texts(&parts),
-        _ => println!("{user}"),
-    }
-    let Some(own) = &protocol.agent else {
-        let force = render::force(&protocol, sample.gold.kind())?;
-        println!("--- forced answer ({} tokens) ---\n{}", force.max_tokens, force.text);
-        return Ok(());
-    };
-    if let Some(again) = own.continued(&sample) {
-        let (after, limit) = (&again.after, again.max_tokens);
-        println!(
-            "--- behind the last {after} of the reply, continued ({limit} tokens) ---\n{}",
-            again.opening
-        );
-    }
-    if let Some(clips) = &own.clips {
-        return show_clips(&protocol, clips);
-    }
-    for turn in 1..own.turns {
-        let prompt = render::later_question(&protocol, own, turn, &sample, &args.mode, &switches)?;
-        let parts = render::own_response(&protocol, own, &prompt, turn, (0.0, 0.0), Vec::new())?;
-        if parts.is_empty() {
-            println!("--- later turns: frames or an error alone, up to {} turns in all ---", own.turns);
-            break;
-        }
-        println!("--- turn {turn}, around the frames of the calls ---");
-        print_texts(&parts);
-    }
-    Ok(())
-}
-
-fn print_texts(parts: &[Part]) {
-    for part in parts {
-        if let Part::Text(text) = part {
-            println!("{text}");
-        }
-    }
-}
-
-/// A slot with its name for a value.
-fn by_name(slot: &'static str) -> (&'static str, String) {
-    (slot, format!("{{{slot}}}"))
-}
-
-/// The texts of an agent that is shown a video for each call.
-fn show_clips(protocol: &Protocol, clips: &Clips) -> anyhow::Result<()> {
-    let given = ["turn", "start", "end", "fps", "count", "frames", "reason"].map(by_name);
-    let given: Vec<(&str, &str)> = given.iter().map(|(slot, value)| (*slot, value.as_str())).collect();
-    for (title, text) in [
-        ("a call's video", &protocol.crop_response),
-        ("a call that shows nothing", &protocol.crop_error),
-        ("the last turn's video", &clips.last_response),
-        ("the same without one", &clips.last_error),
-    ] {
-        println!("--- {title} ---\n{}", text.render(&given)?);
-    }
-    println!("--- chat template ---\n{}", clips.chat_template);
-    Ok(())
-}
-
-/// The system text, or those of the tries of an agent that begins afresh.
-fn show_system(protocol: &Protocol, mode: &PromptMode) -> anyhow::Result<()> {
-    let tries = protocol.agent.as_ref().and_then(|own| Some((own, own.frames?)));
-    let of_tries = tries.filter(|(own, _)| !own.tries.system.is_empty());
-    let Some((own, frames)) = of_tries else {
-        println!("--- system ---\n{}", protocol.system_text(mode)?);
-        return Ok(());
-    };
-    for number in 0..own.tries.count {
-        let text = render::system_of_try(own, &frames, number)?.unwrap_or_default();
-        println!("--- system of try {} of {} ---\n{text}", number + 1, own.tries.count);
-    }
-    Ok(())
-}
-
-/// The texts of an agent that writes code.
-fn show_code(rules: &CodeRules) -> anyhow::Result<()> {
-    let texts = &rules.texts;
-    let given = ["width", "height", "frames", "fps"].map(by_name);
-    println!(
-        "--- {{video_info}} ---\n{}",
-        texts.video.render(&given.each_ref().map(|(slot, text)| (*slot, &**text)))?
-    );
-    let figure = texts.figure.render(&[("index", "0"), ("figure", "[image]")])?;
-    let shown = texts.heading.clone() + &figure;
-    println!("--- after code ---\n{}", texts.result.render(&[("stdout", "{stdout}"), ("figures", &shown)])?);
-    for reason in [texts.raised.render(&[("reason", "{reason}")])?, texts.neither.clone()] {
-        println!(
-            "--- after an error, where the conversation goes on ---\n{}",
-            texts.error.render(&[("reason", &reason)])?
-        );
-    }
-    Ok(())
-}
-
-/// A sample that shows a template without data.
-fn example_sample(spec: &TaskSpec) -> Sample {
-    let gold = spec.metric.empty_gold();
-    let (stem, options) = if gold.interval().is_some() {
-        ("a person opens the red door.", Vec::new())
-    } else {
-        ("Which door is opened last?", vec!["The red one".to_owned(), "The green one".to_owned()])
-    };
-    let question = Question { stem: stem.into(), letters: "AB".into(), options, subtitles: None };
-    Sample::new(&spec.name, "example".into(), 0, "example.mp4".into(), question, gold)
 }

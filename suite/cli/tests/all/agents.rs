@@ -1,14 +1,18 @@
 //! An agent's own protocol from its import to a replayed run; the texts are a stand-in of the structure of the authors'.
 
 use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
 use crate::common::{bench, ok, run, stable_records, text};
 use paravt_suite::protocol::Fidelity;
-use paravt_suite::record::{Outcome, RecordedPart, ToolOutcome};
+use paravt_suite::record::{Outcome, Record, RecordedMessage, RecordedPart, ToolOutcome};
 use paravt_suite::run::Manifest;
 use paravt_suite::summary::OwnSummary;
+use paravt_upstream::RELEASES;
 use paravt_upstream::agents::conan::RELEASE;
+use serde_json::Value;
 
 /// The scripted model calls where it reads the name of a tool.
 fn checkout(folder: &Path) {
@@ -25,7 +29,7 @@ fn checkout(folder: &Path) {
 }
 
 /// Conan's spelling of the scripted model's calls.
-fn clips(answer: &mut serde_json::Value) {
+fn clips(answer: &mut Value) {
     let content = &mut answer["choices"][0]["message"]["content"];
     let calls = content.as_str().unwrap().matches("<tool_call>").count();
     if calls > 0 {
@@ -64,7 +68,7 @@ fn a_run_under_an_imported_protocol_has_both_scores_and_is_replayed() {
     assert_eq!((manifest.fidelity, manifest.plan.temperature), (Some(Fidelity::Variant), 1.0));
     assert_eq!(manifest.protocol_source.files.len(), RELEASE.files.len());
     let records = stable_records(&out.join("videomme"));
-    let summary: serde_json::Value = serde_json::from_slice(&read("summary.json")).unwrap();
+    let summary: Value = serde_json::from_slice(&read("summary.json")).unwrap();
     let own: OwnSummary = serde_json::from_value(summary["own"].clone()).unwrap();
     let mean: f64 = records.iter().map(|record| record.own.as_ref().unwrap().score.value).sum();
     assert_eq!((own.n, own.value), (records.len(), mean / records.len() as f64));
@@ -84,7 +88,7 @@ fn a_run_under_an_imported_protocol_has_both_scores_and_is_replayed() {
 }
 
 /// FrameThinker's actions: a choice for a call, an answer for A and B, neither for C and D.
-fn actions(answer: &mut serde_json::Value) {
+fn actions(answer: &mut Value) {
     let content = &mut answer["choices"][0]["message"]["content"];
     let text = content.as_str().unwrap();
     let action = match text.split_once("<answer>").and_then(|(_, rest)| rest.chars().next()) {
@@ -96,40 +100,48 @@ fn actions(answer: &mut serde_json::Value) {
     *content = format!("<think>t</think><action>{action}</action>").into();
 }
 
-#[test]
-fn an_agent_of_several_tries_is_replayed_and_counted_whole() {
+/// Records of a run of an imported agent whose model is scripted. A replay and a resumed run ask nothing and have the same
+/// records: every request is found by the hash of its conversation.
+fn replayed(name: &str, rewrite: fn(&mut Value)) -> Vec<Record> {
     let dir = tempfile::tempdir().unwrap();
     let (source, cache) = (dir.path().join("checkout"), dir.path().join("cache"));
-    let path = source.join("examples/agent/infer.py");
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let loop_text = "def process_single_problem(item):\n    system_prompt = f\"crop_video {num_frames_to_sample}\"\n    \
-                     if times > 1:\n        system_prompt = f\"crop_video\"\n";
-    std::fs::write(path, loop_text).unwrap();
-    let mut import = bench();
-    import.env("PARAVT_BENCH_CACHE", &cache).args([
-        "protocol",
-        "import",
-        "framethinker",
-        "--unpinned",
-        "--from",
-    ]);
-    ok(import.arg(&source));
-
-    let server = Server::start(Script { rewrite: Some(actions), ..Script::default() });
+    let release = RELEASES.into_iter().find(|release| release.name == name).unwrap();
+    let standin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../upstream/tests/standin").join(name);
+    for file in release.files {
+        let path = source.join(file.path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, std::fs::read(standin.join(file.path)).unwrap_or_default()).unwrap();
+    }
+    let command = |mut command: Command| {
+        command.env("PARAVT_BENCH_CACHE", &cache);
+        command
+    };
+    ok(command(bench()).args(["protocol", "import", name, "--unpinned", "--from"]).arg(&source));
+    let server = Server::start(Script { rewrite: Some(rewrite), ..Script::default() });
     let (out, again) = (dir.path().join("out"), dir.path().join("again"));
     let under = |out: &Path| {
-        let mut command = run(&["videomme"], out, &server.base_url);
-        command.env("PARAVT_BENCH_CACHE", &cache).args(["--protocol", "framethinker"]);
+        let mut command = command(run(&["videomme"], out, &server.base_url));
+        command.args(["--protocol", name]);
         command
     };
     ok(under(&out));
     let records = stable_records(&out.join("videomme"));
     let asked: usize = records.iter().map(|record| record.transcript.calls.len()).sum();
+    ok(under(&again).args(["--backend", "replay", "--from"]).arg(&out));
+    assert_eq!(stable_records(&again.join("videomme")), records);
+    ok(under(&out).arg("--resume"));
+    assert_eq!(stable_records(&out.join("videomme")), records);
     assert_eq!(
+        server.requests.load(Ordering::Relaxed),
         asked,
-        server.requests.load(std::sync::atomic::Ordering::Relaxed),
-        "every request is recorded"
+        "every request is recorded, and none is repeated"
     );
+    records
+}
+
+#[test]
+fn an_agent_of_several_tries_is_replayed_and_counted_whole() {
+    let records = replayed("framethinker", actions);
     let tries: Vec<_> = records.iter().map(|record| record.transcript.tries.as_ref().unwrap()).collect();
     assert!(tries.iter().any(|tries| tries.accepted) && tries.iter().any(|tries| !tries.before.is_empty()));
     for (record, tries) in records.iter().zip(&tries) {
@@ -146,10 +158,69 @@ fn an_agent_of_several_tries_is_replayed_and_counted_whole() {
         !frames.is_empty() && frames.iter().all(|shown| *shown == [3, 4, 6, 7, 9, 10, 12, 14]),
         "{frames:?}"
     );
+}
 
-    let mut replay = under(&again);
-    ok(replay.args(["--backend", "replay", "--from"]).arg(&out));
-    assert_eq!(stable_records(&again.join("videomme")), records);
+/// SAGE's calls, parts of two of the videos and moments in a third, and its answers.
+fn stages(answer: &mut Value) {
+    let content = &mut answer["choices"][0]["message"]["content"];
+    let (name, video, more) = match content.as_str().unwrap().as_bytes()["<answer>".len()] {
+        b'A' => ("extract_parts_from_timestamp", 0, ""),
+        b'B' => ("extract_parts_from_timestamp", 1, ""),
+        b'C' => ("identify_timestamps_visually", 2, r#""event": "it", "#),
+        _ => ("", 3, ""),
+    };
+    *content = format!(
+        r#"<json>{{"answerable": {{"verdict": {}}}, "final_answer": "(B) it", "recommended_tools": {{"needed": {}, "tool_calls":
+        [{{"name": "{name}", "arguments": {{{more}"video_path": "x/nanoMME_{video}.mp4", "timestamp_start": "00:00:01",
+        "timestamp_end": "00:00:04"}}}}]}}}}</json>"#,
+        name.is_empty(),
+        !name.is_empty(),
+    )
+    .into();
+}
+
+#[test]
+fn an_agent_of_staged_conversations_is_replayed() {
+    let records = replayed("sage", stages);
+    let outcomes: Vec<_> = records.iter().flat_map(|record| &record.transcript.tool_calls).collect();
+    let has = |of: fn(&ToolOutcome) -> bool| outcomes.iter().any(|call| of(&call.outcome));
+    assert!(
+        has(|outcome| matches!(outcome, ToolOutcome::Frames { frames } if frames.len() == 10)),
+        "{outcomes:?}"
+    );
+    assert!(
+        has(|outcome| matches!(outcome, ToolOutcome::Malformed { .. })),
+        "the other videos are not there"
+    );
+    let rounds = records.iter().map(|record| record.transcript.calls.len()).max();
+    assert!(rounds > Some(3), "{rounds:?}");
+    let right = records.iter().map(|record| record.own.as_ref().unwrap().score.value).sum::<f64>();
+    assert!(right > 0.0 && right < records.len() as f64);
+}
+
+/// Video-o3's calls for A and B, answers for the others.
+fn groundings(answer: &mut Value) {
+    let content = &mut answer["choices"][0]["message"]["content"];
+    let sampling = match content.as_str().unwrap().as_bytes()["<answer>".len()] {
+        b'A' => "coarse",
+        b'B' => "fine",
+        _ => return,
+    };
+    *content = format!(
+        r#"<grounding>{{"temporal_segment": [1, 3], "sampling_strategy": "{sampling}"}}</grounding>"#
+    )
+    .into();
+}
+
+#[test]
+fn an_agent_of_a_video_for_each_call_is_replayed() {
+    let records = replayed("video-o3", groundings);
+    let shown = |message: &RecordedMessage| {
+        message.parts.iter().any(|part| matches!(part, RecordedPart::Frames { .. }))
+    };
+    let videos =
+        records.iter().map(|record| record.transcript.messages.iter().filter(|one| shown(one)).count());
+    assert!(videos.clone().min() == Some(1) && videos.max() > Some(2), "one of the whole, one for each call");
 }
 
 #[test]

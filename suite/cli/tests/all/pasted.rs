@@ -52,11 +52,11 @@ const EXITS: &[(&str, i32)] = &[
 ];
 
 /// A fenced block of a page.
-struct Block {
+pub(crate) struct Block {
     /// Where it is a file: its path.
     file: Option<PathBuf>,
     language: String,
-    text: String,
+    pub(crate) text: String,
 }
 
 fn blocks(page: &str) -> Vec<Block> {
@@ -175,7 +175,7 @@ fn the_commands_of_every_page_run_as_they_stand() {
 }
 
 /// The block of a page that has a text.
-fn block(page: &str, with: &str) -> Block {
+pub(crate) fn block(page: &str, with: &str) -> Block {
     let found = blocks(page).into_iter().find(|block| block.text.contains(with));
     found.unwrap_or_else(|| panic!("{page}: no block with `{with}`"))
 }

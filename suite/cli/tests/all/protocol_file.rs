@@ -2,9 +2,11 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
 use crate::common::{bench, ok, stable_records, text, world};
+use paravt_suite::protocol::Fidelity;
 use paravt_suite::record::{RecordedPart, ToolOutcome};
 use paravt_suite::run::Manifest;
 
@@ -97,6 +99,27 @@ fn a_file_adds_a_mode_with_a_tool_of_its_own() {
     let stored = run(&texts, &stored, &["--mode", "watch", "--dry-run", "--base-url", "http://localhost:1"]);
     let stored = ok(stored);
     assert!(text(&stored).contains(&manifest.protocol_hash), "{}", text(&stored));
+}
+
+#[test]
+fn the_smallest_file_of_the_manual_is_an_agent_of_one_turn() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("one-turn.toml"), dir.path().join("out"));
+    let smallest = crate::pasted::block("suite/docs/protocols.md", "name = \"one-turn\"").text;
+    std::fs::write(&file, smallest).unwrap();
+    let server = Server::start(Script::default());
+    let mut command = crate::common::run(&["videomme"], &out, &server.base_url);
+    ok(command.arg("--protocol").arg(&file));
+    let records = stable_records(&out.join("videomme"));
+    let asked = server.latest.lock().unwrap()["messages"].clone();
+    assert_eq!(
+        (asked.as_array().unwrap().len(), server.requests.load(Ordering::Relaxed)),
+        (1, records.len())
+    );
+    let text = asked[0]["content"][1]["text"].as_str().unwrap();
+    assert!(text.ends_with("\nAnswer between <answer> and </answer>.") && text.contains("\nA. "), "{text}");
+    assert!(matches!(records[0].transcript.messages[0].parts[0], RecordedPart::Frames { .. }));
+    assert_eq!(records[0].own.as_ref().unwrap().fidelity, Fidelity::WordingOurs);
 }
 
 #[test]

@@ -6,10 +6,10 @@ use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview, Protocol,
-    Sampling, SentAs, SizeRule, Source, Template, Tool,
+    Sampling, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
-use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
+use paravt_suite::reference::{Call, Look, Looks, Reference, Tag, ToolSyntax, View};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
@@ -21,8 +21,7 @@ use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
 
 /// Conan's rules.
-pub const REFERENCE: Reference =
-    Reference { name: "conan", syntax: &Conan, scorer: &Conan, looks: Some(&Conan) };
+pub const REFERENCE: Reference = Reference::of("conan", &Conan);
 
 const TEXTS: &str = "Conan-Eval/prompt_temp.py";
 const LVBENCH: &str = "Conan-Eval/lvbench.py";
@@ -60,8 +59,8 @@ pub static RELEASE: Release = Release {
 struct Conan;
 
 impl ToolSyntax for Conan {
-    fn tags(&self) -> &CallTags {
-        &CallTags { calls: &[("<clip>", "</clip>")], response: ("<tool_response>", "</tool_response>") }
+    fn tags(&self) -> &'static [Tag] {
+        &[("<clip>", "</clip>")]
     }
 
     /// One call of all clips; its window reaches from the first start to the last end.
@@ -135,13 +134,8 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         last: of_turn(2)?,
         failed_calls: FailedCalls::Stop,
         frames: Some(FramePolicy {
-            overview: Some(Overview { frames: 16, fps: None, at_least: None }),
-            budget: None,
-            size: SizeRule::LongSide(448),
-            filter: Filter::Lanczos,
-            encoding: Encoding::Jpeg(75),
-            sent_as: SentAs::Images,
-            long: None,
+            overview: Some(Overview { frames: 16, ..Overview::default() }),
+            ..FramePolicy::new(SizeRule::LongSide(448), Filter::Lanczos, Encoding::Jpeg(75))
         }),
         sampling: Sampling { temperature: 1.0, ..Sampling::default() },
         ..AgentLoop::new(Fidelity::Exact, 3)

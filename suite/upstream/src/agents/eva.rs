@@ -5,19 +5,18 @@
 use std::collections::BTreeMap;
 
 use paravt_suite::media::VideoFacts;
-use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, Budget, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview,
-    Protocol, ResultRole, SentAs, SizeRule, Source, Template, Tool,
+    Protocol, ResultRole, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
-use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
+use paravt_suite::reference::{Call, Look, Looks, Reference, Tag, ToolSyntax, View};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
 use serde_json::Value;
 
-use super::{Parts, choice, protocol, shape};
+use super::{Parts, choice, protocol, shape, slot, text};
 use crate::eva::{
     Select, SelectError, answer, arguments, bounds, frame, is_right, select, shown_times, times, tool_call,
     within,
@@ -26,7 +25,7 @@ use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
 
 /// EVA's rules.
-pub const REFERENCE: Reference = Reference { name: "eva", syntax: &Eva, scorer: &Eva, looks: Some(&Eva) };
+pub const REFERENCE: Reference = Reference::of("eva", &Eva);
 
 const LOOP: &str = "eval-eva.py";
 const LONG_VIDEO_BENCH: &str = "data/LongVideoBench_nosub_raw_full.jsonl";
@@ -52,11 +51,8 @@ pub static RELEASE: Release = Release {
 struct Eva;
 
 impl ToolSyntax for Eva {
-    fn tags(&self) -> &CallTags {
-        &CallTags {
-            calls: &[("<tool_call>", "</tool_call>")],
-            response: ("<tool_response>", "</tool_response>"),
-        }
+    fn tags(&self) -> &'static [Tag] {
+        &[("<tool_call>", "</tool_call>")]
     }
 
     /// None where the reply has an answer.
@@ -139,14 +135,6 @@ fn common_ends(texts: &[String]) -> (String, String) {
     (start.into_iter().collect(), end.into_iter().rev().collect())
 }
 
-fn text(text: impl Into<String>) -> Piece {
-    Piece::Text(text.into())
-}
-
-fn slot(name: &str) -> Piece {
-    Piece::Slot(name.to_owned())
-}
-
 /// The forms of the questions by split.
 fn questions(files: &Files) -> Result<BTreeMap<String, Template>, ImportError> {
     let (_, after_options) = common_ends(&prompts(files, LONG_VIDEO_BENCH)?);
@@ -189,13 +177,8 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         failed_calls: FailedCalls::Stop,
         label_separator: "\n".to_owned(),
         frames: Some(FramePolicy {
-            overview: None,
             budget: Some(Budget { tokens: 12_000, side: 720 }),
-            size: SizeRule::Multiple(28),
-            filter: Filter::Cubic,
-            encoding: Encoding::Png,
-            sent_as: SentAs::Images,
-            long: None,
+            ..FramePolicy::new(SizeRule::Multiple(28), Filter::Cubic, Encoding::Png)
         }),
         ..AgentLoop::new(Fidelity::Exact, 6)
     };

@@ -3,32 +3,25 @@
 //! The questions of its data are not published: how options are written is ours. `stringify_conversation` looks for an
 //! interval that was shown twice in a list that is never filled; `validate_reasoning_process` alone decides.
 
-use std::collections::BTreeMap;
-
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::{
     AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, LongVideos, Overview, Protocol,
-    Sampling, SentAs, SizeRule, Source, Template, Tool, Tries,
+    Sampling, SizeRule, Source, Template, Tool, Tries,
 };
 use paravt_suite::record::Score;
-use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
+use paravt_suite::reference::{Call, Look, Looks, Reference, Tag, ToolSyntax, View};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
 use serde_json::Value;
 
-use super::{Parts, choice, protocol, shape};
+use super::{Parts, choice, protocol, questions, shape};
 use crate::framethinker::{Action, action, answer, overview, parts, transcript, validated};
 use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
 
 /// FrameThinker's rules.
-pub const REFERENCE: Reference = Reference {
-    name: "framethinker",
-    syntax: &FrameThinker,
-    scorer: &FrameThinker,
-    looks: Some(&FrameThinker),
-};
+pub const REFERENCE: Reference = Reference::of("framethinker", &FrameThinker);
 
 const LOOP: &str = "examples/agent/infer.py";
 
@@ -45,11 +38,8 @@ struct FrameThinker;
 
 impl ToolSyntax for FrameThinker {
     /// Without the action that is an answer.
-    fn tags(&self) -> &CallTags {
-        &CallTags {
-            calls: &[("<action>choose frames", "</action>"), ("<action>get frame", "</action>")],
-            response: ("<tool_response>", "</tool_response>"),
-        }
+    fn tags(&self) -> &'static [Tag] {
+        &[("<action>choose frames", "</action>"), ("<action>get frame", "</action>")]
     }
 
     /// The action, unless it is an answer; its frames are known with the video.
@@ -121,20 +111,13 @@ fn systems(files: &Files) -> Result<Vec<Template>, ImportError> {
 }
 
 fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
-    // The options of LVBench stand in its questions.
-    let questions = [("choice", "{question}\n{options}"), ("lvbench", "{question}")];
-    let questions = questions.map(|(split, text)| (split.to_owned(), Template::parse(text)));
     let agent = AgentLoop {
         opening: Template::parse("{question}\n{frames}"),
         failed_calls: FailedCalls::Stop,
         frames: Some(FramePolicy {
-            overview: Some(Overview { frames: 8, fps: None, at_least: None }),
-            budget: None,
-            size: SizeRule::Within(640, 360),
-            filter: Filter::Area,
-            encoding: Encoding::Jpeg(95),
-            sent_as: SentAs::Images,
+            overview: Some(Overview { frames: 8, ..Overview::default() }),
             long: Some(LongVideos { seconds: 300.0, frames: 12, size: SizeRule::Within(448, 252) }),
+            ..FramePolicy::new(SizeRule::Within(640, 360), Filter::Area, Encoding::Jpeg(95))
         }),
         tries: Tries { count: 3, system: systems(files)? },
         sampling: Sampling {
@@ -154,7 +137,8 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             source,
             system: String::new(),
             tool: ("choose frames", 12),
-            questions: BTreeMap::from(questions),
+            // The options of LVBench stand in its questions.
+            questions: questions([("choice", "{question}\n{options}"), ("lvbench", "{question}")]),
             agent,
             max_tokens: 2048,
         })

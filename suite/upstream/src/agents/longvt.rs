@@ -11,17 +11,17 @@ use paravt_suite::message::StructuredCall;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, CallError, CallMessages, ChatTools, Encoding, Fidelity, Filter, FramePolicy, Harness, History,
-    Overview, Protocol, ResultRole, Scored, SentAs, SizeRule, Source, Template, Tool,
+    Overview, Protocol, ResultRole, Scored, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::{Outcome, Score};
-use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
+use paravt_suite::reference::{Call, Look, Looks, Reference, Tag, ToolSyntax, View};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
 use serde_json::{Value, json};
 
-use super::{Parts, RULE, choice, protocol, shape};
+use super::{Parts, RULE, choice, protocol, shape, slot, text};
 use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
 use crate::longvt::{CropError, answer, check_crop, is_right, simplified};
@@ -29,8 +29,7 @@ use crate::python::{float, repr_float, strip};
 use crate::{tvg, videochat_r1};
 
 /// LongVT's rules.
-pub const REFERENCE: Reference =
-    Reference { name: "longvt", syntax: &LongVt, scorer: &LongVt, looks: Some(&LongVt) };
+pub const REFERENCE: Reference = Reference::of("longvt", &LongVt);
 
 /// Tasks whose texts are asked with the tool, by file.
 const TASKS: [&str; 4] = [VIDEO_MME, LVBENCH, LONG_VIDEO_BENCH, CHARADES];
@@ -86,11 +85,8 @@ pub static RELEASE: Release = Release {
 struct LongVt;
 
 impl ToolSyntax for LongVt {
-    fn tags(&self) -> &CallTags {
-        &CallTags {
-            calls: &[("<tool_call>", "</tool_call>")],
-            response: ("<tool_response>", "</tool_response>"),
-        }
+    fn tags(&self) -> &'static [Tag] {
+        &[("<tool_call>", "</tool_call>")]
     }
 
     /// Calls that a server with a Hermes parser would have taken out of the text; the release runs none of them.
@@ -234,14 +230,6 @@ impl Scorer for LongVt {
     }
 }
 
-fn text(text: impl Into<String>) -> Piece {
-    Piece::Text(text.into())
-}
-
-fn slot(name: &str) -> Piece {
-    Piece::Slot(name.to_owned())
-}
-
 /// The prompt that all tasks with the tool end with.
 fn tool_prompt(files: &Files) -> Result<String, ImportError> {
     let mut prompts = Vec::new();
@@ -330,12 +318,11 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         harness,
         frames: Some(FramePolicy {
             overview: Some(Overview { frames: 768, fps: Some(1.0), at_least: None }),
-            budget: None,
-            size: SizeRule::Qwen { min: 784, max: Some(50_176), total: None },
-            filter: Filter::Bicubic,
-            encoding: Encoding::Png,
-            sent_as: SentAs::Images,
-            long: None,
+            ..FramePolicy::new(
+                SizeRule::Qwen { min: 784, max: Some(50_176), total: None },
+                Filter::Bicubic,
+                Encoding::Png,
+            )
         }),
         ..AgentLoop::new(Fidelity::WordingOurs, 32)
     };

@@ -16,6 +16,7 @@ pub mod videozoomer;
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
+use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{AgentLoop, Instructions, PromptMode, Protocol, Source, Template, Tool};
 use paravt_suite::record::{Outcome, Score};
 use paravt_suite::sample::Gold;
@@ -52,19 +53,10 @@ fn protocol(parts: Parts) -> Protocol {
             // A model of one turn has no tool.
             modes: (parts.agent.turns > 1).then_some(mode).into_iter().collect(),
             name: name.to_owned(),
-            start: vec!["start".to_owned()],
-            end: vec!["end".to_owned()],
-            default_seconds: 1.0,
             max_frames,
-            not_an_object: Template::default(),
-            too_large: Template::default(),
+            ..Tool::default()
         },
-        instructions: Instructions {
-            modes: IndexMap::new(),
-            other: String::new(),
-            neutral: None,
-            neutral_agentic: None,
-        },
+        instructions: Instructions::default(),
         questions: parts.questions,
         option_line: Template::parse("{letter}. {option}"),
         option_separator: "\n".to_owned(),
@@ -86,6 +78,11 @@ fn protocol(parts: Parts) -> Protocol {
     }
 }
 
+/// Question texts by split, else by kind.
+fn questions<const N: usize>(texts: [(&str, &str); N]) -> BTreeMap<String, Template> {
+    texts.map(|(name, text)| (name.to_owned(), Template::parse(text))).into()
+}
+
 /// The score of a choice question; `prediction` is what the agent takes for the answer, `None` where it finds none.
 fn choice(gold: &Gold, prediction: Option<String>, is_right: impl Fn(&str, &str) -> bool) -> Score {
     let unparsed = Score { outcome: Outcome::Unparsed, value: 0.0, prediction: None, rule: None };
@@ -98,6 +95,14 @@ fn choice(gold: &Gold, prediction: Option<String>, is_right: impl Fn(&str, &str)
         },
         _ => unparsed,
     }
+}
+
+fn text(text: impl Into<String>) -> Piece {
+    Piece::Text(text.into())
+}
+
+fn slot(name: &str) -> Piece {
+    Piece::Slot(name.to_owned())
 }
 
 /// A text with slots in braces, as `str.format` has it.

@@ -7,15 +7,14 @@
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, CodeRules, CodeTexts, FailedCalls, Fidelity, Protocol, Sampling, Scored, Source, Template,
-    Tool,
 };
 use paravt_suite::record::{Outcome, Score};
-use paravt_suite::reference::{Call, CallTags, Reference, ToolSyntax};
+use paravt_suite::reference::{Reference, Tag, ToolSyntax};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use regex::Regex;
 
-use super::{Parts, format_template, protocol, shape};
+use super::{Parts, format_template, protocol, questions, shape};
 use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
 use crate::python::{PyValue, literal_regex, loads, strip};
@@ -59,14 +58,10 @@ pub static RELEASE: Release = Release {
 
 struct PyVision;
 
+/// Code is not a window of the video: its tool reads it.
 impl ToolSyntax for PyVision {
-    fn tags(&self) -> &CallTags {
-        &CallTags { calls: &[("<code>", "</code>")], response: ("<tool_response>", "</tool_response>") }
-    }
-
-    /// Code is not a window of the video: its tool reads it.
-    fn calls(&self, _text: &str, _tool: &Tool) -> Vec<Call> {
-        Vec::new()
+    fn tags(&self) -> &'static [Tag] {
+        &[("<code>", "</code>")]
     }
 }
 
@@ -231,7 +226,6 @@ fn merged(template: Template) -> Template {
 }
 
 fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
-    let questions = [("choice", "{question}\nOptions:\n{options}"), ("open", "{question}")];
     Ok(Protocol {
         reference: Some(REFERENCE.name.to_owned()),
         ..protocol(Parts {
@@ -239,7 +233,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             source,
             system: String::new(),
             tool: ("python", 1),
-            questions: questions.map(|(kind, text)| (kind.to_owned(), Template::parse(text))).into(),
+            questions: questions([("choice", "{question}\nOptions:\n{options}"), ("open", "{question}")]),
             agent: AgentLoop { opening: prompt(files)?, ..agent(rules(texts(files)?)) },
             max_tokens: 10_240,
         })

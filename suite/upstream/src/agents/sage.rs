@@ -12,22 +12,22 @@ use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, Encoding, Fidelity, Filter, FramePolicy, Harness, Overview, Protocol, Sampling, SentAs,
-    SizeRule, Source, Stages, Template, Tool,
+    SizeRule, Source, Stages, Template,
 };
 use paravt_suite::record::Score;
-use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
+use paravt_suite::reference::{Look, Looks, Reference, ToolSyntax};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::staged::{Beginning, Staged};
 
-use super::{Parts, choice, protocol, shape};
+use super::{Parts, choice, protocol, questions, shape};
 use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
 use crate::python::{PyValue, dumps, strip};
 use crate::sage::{Run, sampled_frames};
 
 /// SAGE's rules.
-pub const REFERENCE: Reference = Reference { name: "sage", syntax: &Sage, scorer: &Sage, looks: Some(&Sage) };
+pub const REFERENCE: Reference = Reference::of("sage", &Sage);
 
 const CONTEXT: &str = "sage/prompts/sage/context_vlm.txt";
 const REASONER: &str = "sage/prompts/sage/iterative_reasoner.txt";
@@ -93,24 +93,12 @@ pub static RELEASE: Release = Release {
 
 struct Sage;
 
-impl ToolSyntax for Sage {
-    fn tags(&self) -> &CallTags {
-        &CallTags { calls: &[], response: ("<tool_response>", "</tool_response>") }
-    }
-
-    /// Calls are read by the sample's own run.
-    fn calls(&self, _text: &str, _tool: &Tool) -> Vec<Call> {
-        Vec::new()
-    }
-}
+/// Calls are read by the sample's own run.
+impl ToolSyntax for Sage {}
 
 impl Looks for Sage {
     fn overview(&self, wanted: &Overview, video: &VideoFacts) -> Look {
         Look::at(sampled_frames(wanted, video.frames, video.rate), video.rate)
-    }
-
-    fn look(&self, _call: &Call, _view: &View<'_>) -> Result<Look, String> {
-        Err("calls are run by `agent.stages`".to_owned())
     }
 
     fn staged(&self, beginning: Beginning<'_>) -> Result<Box<dyn Staged>, String> {
@@ -292,25 +280,24 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
     let agent = AgentLoop {
         harness: Harness { errors, variants: BTreeSet::new(), ..Harness::default() },
         frames: Some(FramePolicy {
-            long: None,
             overview: Some(Overview { frames: 128, fps: Some(1.0), at_least: Some(1) }),
-            budget: None,
-            size: SizeRule::Qwen { min: token, max: Some(48 * token), total: None },
-            filter: Filter::Bicubic,
-            encoding: Encoding::Png,
             sent_as: SentAs::Video,
+            ..FramePolicy::new(
+                SizeRule::Qwen { min: token, max: Some(48 * token), total: None },
+                Filter::Bicubic,
+                Encoding::Png,
+            )
         }),
         stages: Some(stages),
         sampling: Sampling { top_p: Some(0.9), repetition_penalty: Some(1.0), ..Sampling::default() },
         ..AgentLoop::new(Fidelity::Variant, 10)
     };
-    let questions = [("choice", "{question}\nOptions:\n{options}"), ("open", "{question}")];
     let mut made = protocol(Parts {
         name: RELEASE.name,
         source,
         system: with_tools(files, CONTEXT)?,
         tool: ("perform_reasoning", 128),
-        questions: questions.map(|(kind, text)| (kind.to_owned(), Template::parse(text))).into(),
+        questions: questions([("choice", "{question}\nOptions:\n{options}"), ("open", "{question}")]),
         agent,
         max_tokens: 32_768,
     });

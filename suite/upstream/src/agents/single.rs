@@ -7,14 +7,14 @@ use paravt_suite::media::{Sampling as Rate, VideoFacts, VideoRequest, frame_indi
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, Continued, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, Protocol, Sampling,
-    SentAs, SizeRule, Source, Template, Tool,
+    SentAs, SizeRule, Source, Template,
 };
 use paravt_suite::record::{Outcome, Score};
-use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
+use paravt_suite::reference::{Look, Looks, Reference, ToolSyntax};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 
-use super::{Parts, RULE, choice, protocol, shape};
+use super::{Parts, RULE, choice, protocol, shape, slot, text};
 use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
 use crate::{time_r1, video_r1, videochat_r1};
@@ -117,15 +117,7 @@ pub static TIME_R1_RELEASE: Release = Release {
 
 struct OneTurn;
 
-impl ToolSyntax for OneTurn {
-    fn tags(&self) -> &CallTags {
-        &CallTags { calls: &[], response: ("<tool_response>", "</tool_response>") }
-    }
-
-    fn calls(&self, _text: &str, _tool: &Tool) -> Vec<Call> {
-        Vec::new()
-    }
-}
+impl ToolSyntax for OneTurn {}
 
 /// Frames over the whole video at a rate, within bounds.
 fn sampled(wanted: &Overview, frames: usize, rate: f64) -> Look {
@@ -139,19 +131,11 @@ fn sampled(wanted: &Overview, frames: usize, rate: f64) -> Look {
     Look::at(frame_indices(&request, frames, rate).unwrap_or_default(), rate)
 }
 
-fn no_call(_call: &Call, _view: &View<'_>) -> Result<Look, String> {
-    Err("a model of one turn has no tool".to_owned())
-}
-
 struct AllFrames;
 
 impl Looks for AllFrames {
     fn overview(&self, wanted: &Overview, video: &VideoFacts) -> Look {
         sampled(wanted, video.frames, video.rate)
-    }
-
-    fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String> {
-        no_call(call, view)
     }
 }
 
@@ -160,10 +144,6 @@ struct TimeR1;
 impl Looks for TimeR1 {
     fn overview(&self, wanted: &Overview, video: &VideoFacts) -> Look {
         sampled(wanted, time_r1::frames_read(video.frames, video.rate), video.rate)
-    }
-
-    fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String> {
-        no_call(call, view)
     }
 }
 
@@ -214,12 +194,8 @@ fn video(
 ) -> FramePolicy {
     FramePolicy {
         overview: Some(Overview { frames, fps: Some(2.0), at_least }),
-        budget: None,
-        size: SizeRule::Qwen { min, max, total },
-        filter: Filter::Bicubic,
-        encoding: Encoding::Png,
         sent_as: SentAs::Video,
-        long: None,
+        ..FramePolicy::new(SizeRule::Qwen { min, max, total }, Filter::Bicubic, Encoding::Png)
     }
 }
 
@@ -264,8 +240,6 @@ fn choice_protocol(
 ) -> Result<Protocol, ImportError> {
     let module = Module::parse(EVALUATION, files.required(EVALUATION)?)?;
     let template = module.text("QUESTION_TEMPLATE")?;
-    let slot = |name: &str| Piece::Slot(name.to_owned());
-    let text = |text: &str| Piece::Text(text.to_owned());
     let question = [slot("question"), text(before_options), slot("options"), text("\n")];
     let of_kind = |kind: &str, question: &[Piece]| {
         let template = template.clone() + &module.keyed_text(kind)?;
@@ -298,7 +272,7 @@ fn choice_protocol(
 fn moments_protocol(files: &Files, source: Source) -> Result<Protocol, ImportError> {
     let module = Module::parse(PROMPTS, files.required(PROMPTS)?)?;
     let prompt = module.text("GROUND_TEMPLATE_THINK")?;
-    let caption = [Piece::Slot("caption".to_owned())];
+    let caption = [slot("caption")];
     let template = with_slots(PROMPTS, &prompt, &[("[EVENT]", &caption)])?;
     Ok(protocol(Parts {
         name: VIDEOCHAT_R1.name,
@@ -319,11 +293,11 @@ fn quoted(files: &Files, file: &'static str, before: &str) -> Result<String, Imp
 
 fn time_r1_protocol(files: &Files, source: Source) -> Result<Protocol, ImportError> {
     let module = Module::parse(TIME_PROMPTS, files.required(TIME_PROMPTS)?)?;
-    let slot = |name: &str| [Piece::Slot(name.to_owned())];
     let moments = module.entry("DEFAULT_TG_PROMPT", "r1")?;
-    let moments = with_slots(TIME_PROMPTS, &moments, &[("{}", &slot("caption"))])?;
+    let moments = with_slots(TIME_PROMPTS, &moments, &[("{}", &[slot("caption")])])?;
     let letters = module.entry("DEFAULT_MCQ_PROMPT", "r1")?;
-    let letters = with_slots(TIME_PROMPTS, &letters, &[("{}", &slot("question")), ("{}", &slot("options"))])?;
+    let letters =
+        with_slots(TIME_PROMPTS, &letters, &[("{}", &[slot("question")]), ("{}", &[slot("options")])])?;
     let again = Continued {
         after: "<answer>".to_owned(),
         opening: format!("\n{}", quoted(files, TIME_DATA, "self.answer_prompt = \"")?),

@@ -14,7 +14,7 @@ use paravt_suite::protocol::{
     Protocol, Sampling, SentAs, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
-use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
+use paravt_suite::reference::{Call, Look, Looks, Reference, Tag, ToolSyntax, View};
 use paravt_suite::sample::{Gold, Sample};
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
@@ -27,8 +27,7 @@ use crate::import::{Files, ImportError, Pinned, Release};
 use crate::video_o3::{Grounding, Sampled, answer, clip, grounding, option, overview};
 
 /// Video-o3's rules.
-pub const REFERENCE: Reference =
-    Reference { name: "video-o3", syntax: &VideoO3, scorer: &VideoO3, looks: Some(&VideoO3) };
+pub const REFERENCE: Reference = Reference::of("video-o3", &VideoO3);
 
 const MODEL: &str = "Eval/vlmeval/vlm/video_o3/model.py";
 const PROMPTS: &str = "Eval/vlmeval/vlm/video_o3/prompt.py";
@@ -76,11 +75,8 @@ pub static RELEASE: Release = Release {
 struct VideoO3;
 
 impl ToolSyntax for VideoO3 {
-    fn tags(&self) -> &CallTags {
-        &CallTags {
-            calls: &[("<grounding>", "</grounding>")],
-            response: ("<tool_response>", "</tool_response>"),
-        }
+    fn tags(&self) -> &'static [Tag] {
+        &[("<grounding>", "</grounding>")]
     }
 
     /// The call of a reply without an answer.
@@ -219,17 +215,17 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             ..Harness::default()
         },
         frames: Some(FramePolicy {
-            long: None,
             overview: Some(Overview { frames: 768, fps: Some(2.0), at_least: None }),
-            budget: None,
-            size: SizeRule::Qwen {
-                min: u64::from(pixels(20)),
-                max: Some(u64::from(pixels(768))),
-                total: Some(pixels(16_384)),
-            },
-            filter: Filter::Bicubic,
-            encoding: Encoding::Png,
             sent_as: SentAs::Video,
+            ..FramePolicy::new(
+                SizeRule::Qwen {
+                    min: u64::from(pixels(20)),
+                    max: Some(u64::from(pixels(768))),
+                    total: Some(pixels(16_384)),
+                },
+                Filter::Bicubic,
+                Encoding::Png,
+            )
         }),
         clips: Some(clips),
         sampling: Sampling {

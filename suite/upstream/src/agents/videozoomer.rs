@@ -3,29 +3,26 @@
 //! The wording around question and options is not published: it is ours. A chat API puts a line break before each
 //! message of the user, which the release's token stream does not have.
 
-use std::collections::BTreeMap;
-
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, CallError, Encoding, Fidelity, Filter, FramePolicy, Overview, Protocol, Sampling, Scored,
-    SentAs, SizeRule, Source, Template, Tool,
+    SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
-use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
+use paravt_suite::reference::{Call, Look, Looks, Reference, Tag, ToolSyntax, View};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
 use serde_json::{Value, json};
 
-use super::{Parts, choice, protocol, shape};
+use super::{Parts, choice, protocol, questions, shape};
 use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
 use crate::videozoomer::{Zoom, answer, call, frames, is_right, overview};
 
 /// VideoZoomer's rules.
-pub const REFERENCE: Reference =
-    Reference { name: "videozoomer", syntax: &VideoZoomer, scorer: &VideoZoomer, looks: Some(&VideoZoomer) };
+pub const REFERENCE: Reference = Reference::of("videozoomer", &VideoZoomer);
 
 const SETTINGS: &str = "scripts/eval_video.sh";
 const LOOP: &str = "verl/workers/rollout/vllm_rollout/vllm_async_engine.py";
@@ -55,11 +52,8 @@ pub static RELEASE: Release = Release {
 struct VideoZoomer;
 
 impl ToolSyntax for VideoZoomer {
-    fn tags(&self) -> &CallTags {
-        &CallTags {
-            calls: &[("<video_zoom>", "</video_zoom>")],
-            response: ("<tool_response>", "</tool_response>"),
-        }
+    fn tags(&self) -> &'static [Tag] {
+        &[("<video_zoom>", "</video_zoom>")]
     }
 
     fn calls(&self, text: &str, _tool: &Tool) -> Vec<Call> {
@@ -158,21 +152,19 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
     let call_error = function.template_with(&["reason"])?;
     let tool = Module::parse(TOOL, files.required(TOOL)?)?.function("extract_video_clip")?;
     let crop_error = tool.returned_template(&["reason"])?;
-    let lettered = Template::parse("\n{question}\n{options}");
-    let questions = ["videomme", "longvideobench", "mlvu"].map(|split| (split.to_owned(), lettered.clone()));
-    let mut questions = BTreeMap::from(questions);
-    questions.insert("lvbench".to_owned(), Template::parse("\n{question}"));
+    let lettered = "\n{question}\n{options}";
+    let questions = questions([
+        ("videomme", lettered),
+        ("longvideobench", lettered),
+        ("mlvu", lettered),
+        ("lvbench", "\n{question}"),
+    ]);
     let agent = AgentLoop {
         last_turn,
         scored: Scored::All,
         frames: Some(FramePolicy {
             overview: Some(Overview { frames: 64, fps: Some(0.5), at_least: None }),
-            budget: None,
-            size: SizeRule::Pixels { min: 25_088, max: 100_352 },
-            filter: Filter::Lanczos,
-            encoding: Encoding::Png,
-            sent_as: SentAs::Images,
-            long: None,
+            ..FramePolicy::new(SizeRule::Pixels { min: 25_088, max: 100_352 }, Filter::Lanczos, Encoding::Png)
         }),
         sampling: Sampling {
             stop: vec!["</video_zoom>".to_owned()],

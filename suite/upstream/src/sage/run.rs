@@ -94,6 +94,7 @@ impl Run {
             system: system.to_owned(),
             shown: show,
             text,
+            attempt: self.tries,
             temperature: (sampled && self.tries > 0).then_some(self.stages.retry_temperature),
         })
     }

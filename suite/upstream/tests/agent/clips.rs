@@ -8,43 +8,12 @@ use paravt_suite::protocol::{Fidelity, Protocol};
 use paravt_suite::record::{RecordedPart, ToolOutcome};
 use paravt_upstream::agents;
 
-use crate::own::{files, run};
+use crate::own::{run, standin};
 use crate::said;
 
 fn video_o3() -> Protocol {
-    let model = r#"
-CHAT_TEMPLATE = """
-{% for message in messages %}
-    <|{{ message['role'] }}|>{{ message['content'] if message['content'] is string else 'list' }}
-{% endfor %}
-"""
-SYSTEM_PROMPT_MULTI_ROUND_MC = """Look {closely}."""
-TOOL_CALL_CROP_VIDEO_MULTI_TRUN_PROMPT_MC = '''Action {action_turn}, clip {observation_turn}:
-<video>{sample_fps:.2f} fps, {total_frames:.1f} frames, {start_time:.1f} to {end_time:.1f}. Go on.
-'''
-ERROR_INFO_MULTI_TURN_PROMPT = "Wrong: {error_info}. Mend it."
-FORCE_FINAL_ANSWER_PROMPT = '''Action {action_turn}, last clip {observation_turn}: <video>{sample_fps:.2f}, {total_frames:.1f}, {start_time:.1f}-{end_time:.1f}'''
-FORCE_FINAL_ANSWER_PROMPT_ERROR_INFO = '''Wrong: {error_info}. Answer now.'''
-"#;
-    let prompts = r#"
-VIDEO_INSERT_PROMPT = """Whole:
-<video>{sample_fps:.2f} fps, {total_frames:.1f} frames, 0 to {max_duration:.1f}."""
-QUESTION_TEMPLATE_MULTI_ROUND_MC = """
-Q: {question}
-Options:
-{options}
-"""
-QUESTION_TEMPLATE_MULTI_ROUND_MC_LVBench = """
-Q: {question}
-"""
-"#;
-    let folder = "Eval/vlmeval/vlm/video_o3";
     let release = &agents::video_o3::RELEASE;
-    let of = |name: &str| {
-        let mut paths = release.files.iter().map(|file| file.path);
-        paths.find(|path| path.starts_with(folder) && path.ends_with(name)).unwrap()
-    };
-    release.import(&files(release, &[(of("model.py"), model), (of("prompt.py"), prompts)]), true).unwrap()
+    release.import(&standin(release), true).unwrap()
 }
 
 fn grounding(segment: &str, sampling: &str) -> String {

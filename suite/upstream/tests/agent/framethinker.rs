@@ -7,18 +7,10 @@ use paravt_suite::protocol::{Fidelity, Protocol};
 use paravt_suite::record::{Outcome, Record, RecordedPart, ToolOutcome, TriesRecord};
 use paravt_upstream::agents::framethinker::RELEASE;
 
-use crate::own::{Film, files, run_on, shown};
+use crate::own::{Film, run_on, shown, standin};
 
 pub(crate) fn protocol() -> Protocol {
-    let text = r#"
-def process_single_problem(qa_item):
-    system_prompt = f"Choose among {num_frames_to_sample}."
-    initial_prompt_text = f"{question}\n"
-    for times in range(3):
-        if times > 1:
-            system_prompt = f"Answer."
-"#;
-    RELEASE.import(&files(&RELEASE, &[("examples/agent/infer.py", text)]), true).unwrap()
+    RELEASE.import(&standin(&RELEASE), true).unwrap()
 }
 
 fn act(action: &str) -> String {
@@ -47,7 +39,7 @@ async fn frames_are_chosen_by_numbers_and_a_time_is_answered_with_one() {
     ];
     let (record, backend) = run(1000, &replies.each_ref().map(String::as_str)).await;
     let shown = shown(&record);
-    assert_eq!(shown[0], "system: Choose among 8. | ");
+    assert_eq!(shown[0], "system: Choose among 8 by crop_video. | ");
     let question = "user: What is shown?\nA. a cat\nB. a dog\nframe 0:[0]frame 142:[14.2]";
     assert!(shown[1].starts_with(question), "{}", shown[1]);
     assert!(shown[1].ends_with("frame 999:[99.9] | 0 142 285 428 570 713 856 999"), "{}", shown[1]);
@@ -114,11 +106,11 @@ async fn five_turns_without_an_answer_are_a_try() {
 async fn a_video_of_more_than_five_minutes_is_shown_in_more_and_smaller_frames() {
     let (narrow, wide) = (act("choose frames between 10 and 22"), act("choose frames between 2000 and 2013"));
     let (record, _) = run(3001, &[&narrow, &wide, &act("output answer: B")]).await;
-    assert_eq!(shown(&record)[0], "system: Choose among 12. | ");
+    assert_eq!(shown(&record)[0], "system: Choose among 12 by crop_video. | ");
     let RecordedPart::Image { width, height, .. } = &record.transcript.messages[1].parts[2] else { panic!() };
     assert_eq!((*width, *height), (448, 251), "0.35 times 720 is below 252 in floats");
     let ToolOutcome::Frames { frames } = &record.transcript.tool_calls[1].outcome else { panic!() };
     assert_eq!((frames.len(), tries(&record).before.len()), (12, 1));
     let (record, _) = run(3000, &[&act("output answer: B")]).await;
-    assert_eq!(shown(&record)[0], "system: Choose among 8. | ", "300 seconds are not more");
+    assert_eq!(shown(&record)[0], "system: Choose among 8 by crop_video. | ", "300 seconds are not more");
 }

@@ -28,6 +28,14 @@ pub(crate) fn files(release: &Release, texts: &[(&'static str, &str)]) -> Files 
     Files { texts, commit: "no commit".to_owned() }
 }
 
+/// The stand-in of a release in `tests/standin`, files that it lacks empty.
+pub(crate) fn standin(release: &Release) -> Files {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standin").join(release.name);
+    let text = |path: &'static str| (path, std::fs::read_to_string(folder.join(path)).unwrap_or_default());
+    let texts = release.files.iter().map(|file| text(file.path)).collect();
+    Files { texts, commit: "no commit".to_owned() }
+}
+
 fn conan() -> Protocol {
     let prompts = |options: &str| {
         let prompt =

@@ -16,7 +16,7 @@ pub use structured::{call_value, is_exact, rebuild};
 
 use paravt_suite::message::StructuredCall;
 use paravt_suite::protocol::Tool;
-use paravt_suite::reference::{Call, CallTags, Tag, ToolSyntax};
+use paravt_suite::reference::{Call, Tag, ToolSyntax};
 
 use crate::python::PyValue;
 
@@ -27,16 +27,13 @@ const TOOL_CODE: Tag = ("<tool_code>", "</tool_code>");
 /// A call as arguments alone.
 const VIDEO_ZOOM: Tag = ("<video_zoom>", "</video_zoom>");
 
-static TAGS: CallTags = CallTags {
-    calls: &[TOOL_CALL, TOOL_CODE, VIDEO_ZOOM],
-    response: ("<tool_response>", "</tool_response>"),
-};
+const TAGS: [Tag; 3] = [TOOL_CALL, TOOL_CODE, VIDEO_ZOOM];
 
 /// Calls as the evaluation driver reads them.
 pub struct DriverSyntax;
 
 impl ToolSyntax for DriverSyntax {
-    fn tags(&self) -> &CallTags {
+    fn tags(&self) -> &'static [Tag] {
         &TAGS
     }
 
@@ -61,7 +58,7 @@ impl ToolSyntax for DriverSyntax {
 pub struct ZoomSyntax;
 
 impl ToolSyntax for ZoomSyntax {
-    fn tags(&self) -> &CallTags {
+    fn tags(&self) -> &'static [Tag] {
         &TAGS
     }
 

@@ -139,7 +139,7 @@ impl NanoRecipe {
             data.rows = data.rows.min(20);
             data.prompts = data.prompts.min(4);
         };
-        self.title.push_str("; small: shows that its stages run, and nothing else");
+        self.title.push_str(" (small: no result)");
         self.world.videos = self.world.videos.min(2);
         shrink(&mut self.data);
         let trainings = self.priors.iter_mut().map(|prior| (Some(&mut prior.data), &mut prior.sft));

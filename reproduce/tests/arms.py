@@ -1,7 +1,7 @@
 """Loss and gradients of one step of reinforcement learning by transformers and torch, in float64: arms.py FOLDER
 
 FOLDER has step.json (folders of policy and reference, knobs, passes, sequences) and step.safetensors (tokens, positions and
-patches of every sequence); torch.safetensors with `loss`, `gradient.NAME` and, where there is a reference, its
+patches of every sequence); torch.safetensors with `loss`, `gradient.NAME`, their terms' sizes and, where there is a reference, its
 log-probabilities as `reference` is written beside them.
 """
 import json
@@ -68,6 +68,7 @@ count = lambda places: sum(int(trained(place).sum()) for place in places)
 total = count([place for part in case["passes"] for place in part])
 # Where every ratio is 1 and advantages are normalised the loss is nearly 0: its terms say what a difference is large against.
 loss = terms = 0.0
+gradients, sizes = {}, {}
 for part in case["passes"]:
     scale = 1 / max(total, 1)
     if knobs["aggregation"] == "micro_batches":
@@ -79,11 +80,15 @@ for part in case["passes"]:
         given = torch.tensor(advantages[place][:-1])[rows]
         # A mean over its tokens.
         here = objectives.policy_loss(new, new.detach(), behaviour, given, knobs) * len(new) * scale
-        here.backward()
+        weights = dict(policy.named_parameters())
+        found = torch.autograd.grad(here, list(weights.values()), allow_unused=True)
+        for name, gradient in zip(weights, found):
+            if gradient is not None:
+                gradients[name] = gradients.get(name, 0) + gradient
+                sizes[name] = sizes.get(name, 0) + gradient.norm()
         loss += here.item()
         terms += (given.abs().sum() * scale).item()
 results["loss"], results["terms"] = torch.tensor([loss]), torch.tensor([terms])
-for name, weight in policy.named_parameters():
-    if weight.grad is not None:
-        results[f"gradient.{name}"] = weight.grad
+for name, gradient in gradients.items():
+    results[f"gradient.{name}"], results[f"size.{name}"] = gradient, sizes[name].reshape(1)
 save_file({name: value.contiguous().clone() for name, value in results.items()}, folder / "torch.safetensors")

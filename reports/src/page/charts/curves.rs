@@ -31,8 +31,8 @@ const TOP: f64 = 16.0;
 const STYLES: usize = 10;
 
 /// The curves as small multiples with a line for each training, a legend where there are several, and the curves that
-/// never change in words. A study has the means over its
-/// seeds, shaded from the lowest to the highest, else each training that a run shows has a line, once.
+/// never change in words. A study has the means over its seeds, shaded from the lowest to the highest, else each training
+/// that a run shows has a line, once.
 pub(crate) fn training(report: &Report, runs: &[&Run]) -> Option<Value> {
     let lines = match report.study.as_ref().filter(|study| !study.lines.is_empty()) {
         Some(study) => study.lines.clone(),

@@ -20,6 +20,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import weakref
 
 import decord
 import numpy as np
@@ -164,7 +165,16 @@ def hermes(text: str) -> tuple:
 
 def decoded(data: str) -> tuple:
     picture = Image.open(io.BytesIO(base64.b64decode(data)))
-    return np.asarray(picture.convert("RGB"), dtype=np.int16), picture.format
+    return np.asarray(picture.convert("RGB")), picture.format
+
+
+def stacked(url: str, kept=weakref.WeakValueDictionary()) -> np.ndarray:
+    """Frames of a video part. A request repeats those of all requests before it: equal ones are one array."""
+    digest = hashlib.sha256(url.encode()).digest()
+    frames = kept.get(digest)
+    if frames is None:
+        kept[digest] = frames = np.stack([decoded(data)[0] for data in url.split(",")[1:]])
+    return frames
 
 
 def canonical(message: dict, positions: dict) -> dict:
@@ -181,10 +191,10 @@ def canonical(message: dict, positions: dict) -> dict:
         elif part["type"] == "image_url":
             parts.append(decoded(part["image_url"]["url"].partition(",")[2]))
         else:
-            frames = [decoded(data)[0] for data in part["video_url"]["url"].split(",")[1:]]
+            frames = stacked(part["video_url"]["url"])
             indices = positions.get("frames_indices", list(range(len(frames))))
             rate = len(indices) / positions.get("total_num_frames", len(frames)) * positions["fps"]
-            parts.append(Video(np.stack(frames), indices, rate))
+            parts.append(Video(frames, indices, rate))
     return {"role": message["role"], "parts": parts, "plain": False}
 
 
@@ -264,7 +274,7 @@ def compare(theirs: list, ours: list, where: str, found: list, levels: list, age
 
 
 def pixels(theirs, ours, where: str, levels: list, found: list) -> None:
-    difference = np.abs(theirs - ours)
+    difference = np.abs(np.subtract(theirs, ours, dtype=np.int16))
     levels.append((float(difference.mean()), int(difference.max())))
     if levels[-1][0] > TOLERANCE:
         found.append(f"{where}: picture differs by {levels[-1][0]:.2f} levels")

@@ -67,7 +67,7 @@ class Evaluation:
                     path = os.path.realpath(part["video"].removeprefix("/newdata1"))
                     levels = video.numpy().transpose(0, 2, 3, 1)
                     assert (levels == np.rint(levels)).all()
-                    parts.append(Video(levels.astype(np.int16), self.picked[path], fps))
+                    parts.append(Video(levels.astype(np.uint8), self.picked[path], fps))
                 else:
                     parts.append(part["text"])
             canonical.append({"role": message["role"], "parts": parts, "plain": False})

@@ -163,11 +163,11 @@ def sage(checkout: str, folder: str, reply):
                     if part["type"] == "text":
                         parts.append(part["text"])
                     elif part["type"] == "image":
-                        parts.append((np.asarray(next(images), dtype=np.int16), "JPEG"))
+                        parts.append((np.asarray(next(images)), "JPEG"))
                     else:
                         levels = next(clips).numpy().transpose(0, 2, 3, 1)
                         assert (levels == np.rint(levels)).all()
-                        parts.append(Video(levels.astype(np.int16), list(range(len(levels))), RATE))
+                        parts.append(Video(levels.astype(np.uint8), list(range(len(levels))), RATE))
                 messages.append({"role": message["role"], "parts": parts, "plain": plain})
             # What a client leaves out is the same by default.
             parameters = {key: sampling_params[key] for key in ("temperature", "top_p", "max_tokens", "repetition_penalty")}
@@ -211,8 +211,8 @@ def sage(checkout: str, folder: str, reply):
 
     def processed(part):
         """A picture in the size that the release gives it; a server's processor does the same."""
-        image = Image.fromarray(part[0].astype(np.uint8))
-        return np.asarray(vision.fetch_image({"image": image}), dtype=np.int16), part[1]
+        image = Image.fromarray(part[0])
+        return np.asarray(vision.fetch_image({"image": image})), part[1]
 
     run.processed = processed
     return run

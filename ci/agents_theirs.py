@@ -29,7 +29,7 @@ def video(data: str, sample: dict) -> str:
 
 def picture(path_or_image) -> tuple:
     opened = Image.open(path_or_image) if isinstance(path_or_image, str) else path_or_image
-    return np.asarray(opened.convert("RGB"), dtype=np.int16), opened.format
+    return np.asarray(opened.convert("RGB")), opened.format
 
 
 def lettered(sample: dict, form: str = "{}. {}") -> list:

@@ -200,7 +200,7 @@ class Scripted:
                 else:
                     levels = videos.pop(0).numpy().transpose(0, 2, 3, 1)
                     assert (levels == np.rint(levels)).all()
-                    parts.append(Video(levels.astype(np.int16), picked.pop(0), RATE))
+                    parts.append(Video(levels.astype(np.uint8), picked.pop(0), RATE))
             messages.append({"role": message["role"], "parts": parts, "plain": plain})
         assert not videos and images is None
         self.conversation, self.text = messages, text

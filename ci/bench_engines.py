@@ -2,8 +2,8 @@
 
     ci/bench_engines.py [--backend candle] [--dtype f32] [--device cpu] [--shape 0.5b] [--runs 3] [--dir DIR]
 
-Saves a randomly initialised Qwen3-VL of about 0.5B parameters in bfloat16, as models are published (kept in
-DIR, if given), and asks it for 64 tokens after 16 frames of 128 visual tokens and about 200 tokens of text.
+Saves a randomly initialised Qwen3-VL or Qwen2.5-VL in bfloat16, as models are published (kept in DIR, if given), and asks
+it for 64 tokens after 16 frames of 128 or 162 visual tokens and about 200 tokens of text.
 Prefill is the time to the first token, image processing included; decode the mean time of a token after it, of
 the same answer. Loading is in neither. Each round asks both, one after the other, with GOMP_SPINCOUNT=10000 unless
 it is set. Printed are the fastest of the rounds, the median of their ratios, and the memory at its peak
@@ -25,9 +25,11 @@ NEW_TOKENS = 64
 TEXT = "What is shown in these frames? " * 4
 
 
-# Width, layers, heads, key heads, MLP width, tied; vision width, depth, MLP width, heads.
+# Width, layers, heads, key heads, MLP width, tied; vision width, depth, MLP width, heads. Names that end in 2.5 are of
+# Qwen2.5-VL, the others of Qwen3-VL.
 SHAPES = {"50m": (256, 4, 4, 2, 768, True, 768, 4, 3072, 12), "0.5b": (1024, 24, 16, 8, 3072, True, 768, 12, 3072, 12),
-          "8b": (4096, 36, 32, 8, 12288, False, 1152, 27, 4304, 16)}
+          "8b": (4096, 36, 32, 8, 12288, False, 1152, 27, 4304, 16), "50m-2.5": (256, 4, 4, 2, 768, True, 768, 8, 2048, 12),
+          "0.5b-2.5": (1024, 24, 16, 8, 3072, True, 768, 12, 2048, 12), "7b-2.5": (3584, 28, 28, 4, 18944, False, 1280, 32, 3420, 16)}
 # Bytes and bf16 operations per second that a GPU's data sheet names (dense, SXM).
 LIMITS = {"H200": (4.8e12, 989e12), "H100": (3.35e12, 989e12), "A100": (2.04e12, 312e12)}
 
@@ -35,28 +37,27 @@ LIMITS = {"H200": (4.8e12, 989e12), "H100": (3.35e12, 989e12), "A100": (2.04e12,
 def make_model(folder: Path, shape: str) -> None:
     import torch
     sys.path.insert(0, str(ROOT))
-    import tiny_qwen3vl as tiny
-    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+    import tiny_qwen3vl
+    import tiny_qwen25vl
 
     torch.manual_seed(0)
-    tokenizer = tiny.make_tokenizer()
-    token = {name: tokenizer.convert_tokens_to_ids(text) for name, text in tiny.TOKENS.items()}
     width, layers, heads, keys, inner, tied, v_width, depth, v_inner, v_heads = SHAPES[shape]
-    head = 64 if shape != "8b" else 128
-    section = [head // 2 - 2 * (head * 5 // 32), head * 5 // 32, head * 5 // 32]
+    head = width // heads
     text = {"vocab_size": 151936, "hidden_size": width, "intermediate_size": inner, "num_hidden_layers": layers,
-            "num_attention_heads": heads, "num_key_value_heads": keys, "head_dim": head,
-            "tie_word_embeddings": tied, "bos_token_id": None, "eos_token_id": token["end"],
-            "pad_token_id": token["pad"],
-            "rope_scaling": {"rope_type": "default", "mrope_section": section, "mrope_interleaved": True}}
-    vision = {"depth": depth, "hidden_size": v_width, "intermediate_size": v_inner, "num_heads": v_heads,
-              "out_hidden_size": width, "patch_size": 16, "temporal_patch_size": 2, "spatial_merge_size": 2,
-              "deepstack_visual_indexes": [1, 2, 3], "num_position_embeddings": 2304}
+            "num_attention_heads": heads, "num_key_value_heads": keys, "tie_word_embeddings": tied}
+    vision = {"depth": depth, "hidden_size": v_width, "intermediate_size": v_inner, "num_heads": v_heads, "out_hidden_size": width}
+    if shape.endswith("2.5"):
+        tiny, time = tiny_qwen25vl, head // 8
+        text["rope_scaling"] = {"type": "mrope", "rope_type": "default", "mrope_section": [time, time * 3 // 2, time * 3 // 2]}
+        vision["fullatt_block_indexes"] = list(range(7, depth, 8))
+    else:
+        tiny, space = tiny_qwen3vl, head * 5 // 32
+        section = [head // 2 - 2 * space, space, space]
+        text |= {"head_dim": head, "rope_scaling": {"rope_type": "default", "mrope_section": section, "mrope_interleaved": True}}
+        vision["deepstack_visual_indexes"] = [1, 2, 3]
+    tokenizer = tiny_qwen3vl.make_tokenizer()
     torch.set_default_dtype(torch.bfloat16)
-    model = Qwen3VLForConditionalGeneration(Qwen3VLConfig(
-        text_config=text, vision_config=vision, tie_word_embeddings=tied, image_token_id=token["image"],
-        video_token_id=token["video"], vision_start_token_id=token["vision_start"],
-        vision_end_token_id=token["vision_end"]))
+    model = tiny.make_model(tokenizer, text, vision, tied)
     torch.set_default_dtype(torch.float32)
     # No stop token: every run generates all it may.
     model.generation_config.eos_token_id = None
@@ -158,7 +159,7 @@ def main() -> None:
         folder = Path(args.dir or scratch) / f"engine-{args.shape}"
         if not (folder / "config.json").exists():
             make_model(folder, args.shape)
-        messages = make_prompt(Path(scratch), 2 if args.shape == "50m" else 16)
+        messages = make_prompt(Path(scratch), 2 if args.shape.startswith("50m") else 16)
         start = time.time()
         reference = Reference(str(folder), str(messages), args.dtype, args.device)
         reference.once(2)
@@ -174,8 +175,7 @@ def main() -> None:
     tokens = answers[1]["prompt_tokens"]
     assert tokens == answers[0]["prompt_tokens"], answers
     theirs, mine = fastest([each[0] for each in rounds]), fastest([each[1] for each in rounds])
-    head = 128 if args.shape == "8b" else 64
-    cache = (tokens + NEW_TOKENS) * 2 * layers * keys * head * (4 if args.dtype == "f32" else 2)
+    cache = (tokens + NEW_TOKENS) * 2 * layers * keys * (width // heads) * (4 if args.dtype == "f32" else 2)
     same = sum(a == b for a, b in zip(*(answer["ids"] for answer in answers)))
     print(f"{args.backend} and transformers, {args.shape}, {args.dtype} on {args.device}, {os.cpu_count()} cores, {tokens} "
           f"prompt tokens, {NEW_TOKENS} new; fastest of {args.runs} rounds; {time.time() - start:.0f} s in all")

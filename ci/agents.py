@@ -224,15 +224,15 @@ class Server:
         elif "chat_template" in body:
             body["prompt"] = agents_video_o3.prompt(sent, body["chat_template"])
         # As servers do: what ends a generation is cut off.
-        for stop in body.get("stop", []):
-            text = text.partition(stop)[0]
-        message, reason = {"role": "assistant", "content": text}, "stop"
+        ends = [(text.index(stop), stop) for stop in body.get("stop", []) if stop in text]
+        end, stopped_by = min(ends, default=(len(text), None))
+        message, reason = {"role": "assistant", "content": text[:end]}, "stop"
         if "tools" in body:
             # As text: chat templates print them in the order of their keys.
             body["tools"] = json.dumps(body["tools"])
-            message, reason = hermes(text)
+            message, reason = hermes(text[:end])
         self.requests.append({"messages": messages, "parameters": body})
-        return said if self.vllm else (message, reason)
+        return said if self.vllm else (message, reason, stopped_by)
 
 
 def compare(theirs: list, ours: list, where: str, found: list, levels: list, agent: str) -> None:

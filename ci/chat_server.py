@@ -9,7 +9,7 @@ import urllib.request
 
 
 def serve(answer) -> str:
-    """Its address. `answer` takes a request's body and gives the message and why it ended."""
+    """Its address. `answer` takes a request's body and gives the message, why it ended, and which stop text ended it."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -26,8 +26,8 @@ def serve(answer) -> str:
             self.send({"object": "list", "data": [{"id": "scripted", "object": "model"}]})
 
         def do_POST(self):
-            message, reason = answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            choice = {"index": 0, "message": message, "finish_reason": reason}
+            message, reason, *stop = answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            choice = {"index": 0, "message": message, "finish_reason": reason, "stop_reason": next(iter(stop), None)}
             usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
             self.send({"id": "c", "object": "chat.completion", "model": "scripted", "choices": [choice], "usage": usage})
 
@@ -51,8 +51,8 @@ def ask(vllm: str, path: str, body: dict) -> dict:
 
 
 def said(vllm: str, request: dict, text: str) -> tuple:
-    """A text as vLLM says it on a request: message, why it ended, token ids of the prompt."""
+    """A text as vLLM says it on a request: message, why it ended, which stop text ended it, token ids of the prompt."""
     asked = {**request, "model": "served", "vllm_xargs": {"script": text}, "return_token_ids": True}
     answer = ask(vllm, "v1/chat/completions", asked)
     choice = answer["choices"][0]
-    return choice["message"], choice["finish_reason"], answer["prompt_token_ids"]
+    return choice["message"], choice["finish_reason"], choice["stop_reason"], answer["prompt_token_ids"]

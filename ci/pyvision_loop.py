@@ -97,7 +97,7 @@ class Server:
         self.requests[question] = request
         text = reply(question, turn)
         if vllm:
-            return chat_server.said(vllm, request, text)[:2]
+            return chat_server.said(vllm, request, text)[:3]
         return {"role": "assistant", "content": text.removesuffix("</code>")}, "stop"
 
 

@@ -237,6 +237,8 @@ pub struct Completion {
     pub reassembled: bool,
     /// Why generation ended; `None` when the backend does not say.
     pub finish_reason: Option<FinishReason>,
+    /// The stop text that ended it, which is not in `text`; `None` when there was none or the backend does not say.
+    pub stopped_by: Option<String>,
     /// Token counts, when the backend gives them.
     pub usage: Option<Usage>,
     /// Generated token ids, when the backend gives them.

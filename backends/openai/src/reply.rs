@@ -21,6 +21,10 @@ struct Reply {
 struct Choice {
     message: Option<ReplyMessage>,
     finish_reason: Option<String>,
+    /// vLLM: the stop text, or the id of a token.
+    stop_reason: Option<Value>,
+    /// The same in SGLang.
+    matched_stop: Option<Value>,
     logprobs: Option<Value>,
     /// vLLM's `return_token_ids`.
     token_ids: Option<Value>,
@@ -123,6 +127,9 @@ pub(crate) fn completion(body: &[u8], secrets: &Secrets) -> Result<Completion, F
             "length" => FinishReason::Length,
             _ => FinishReason::Other(reason),
         }),
+        stopped_by: [&choice.stop_reason, &choice.matched_stop]
+            .into_iter()
+            .find_map(|stop| stop.as_ref()?.as_str().map(ToOwned::to_owned)),
         usage: usage.and_then(|usage| {
             let prompt_tokens = count(&usage["prompt_tokens"]);
             let completion_tokens = count(&usage["completion_tokens"]);

@@ -38,7 +38,7 @@ pub(crate) fn whole(body: &[u8], secrets: &Secrets) -> Result<Vec<u8>, Failure> 
     let broken = |what: &str| Failure::new(ErrorClass::Malformed, format!("the reply's stream {what}"));
     let text = std::str::from_utf8(body).map_err(|_| broken("is not UTF-8"))?;
     let (mut message, mut calls) = (Map::new(), Vec::<Value>::new());
-    let (mut finish, mut usage) = (Value::Null, Value::Null);
+    let (mut finish, mut stop, mut usage) = (Value::Null, [Value::Null, Value::Null], Value::Null);
     let events = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
     for event in events.filter(|event| !event.is_empty() && *event != "[DONE]") {
         let event: Value = serde_json::from_str(event).map_err(|_| {
@@ -53,6 +53,7 @@ pub(crate) fn whole(body: &[u8], secrets: &Secrets) -> Result<Vec<u8>, Failure> 
         let choice = &event["choices"][0];
         if !choice["finish_reason"].is_null() {
             finish = choice["finish_reason"].clone();
+            stop = ["stop_reason", "matched_stop"].map(|name| choice[name].clone());
         }
         // A server may send its thoughts under both names: each is kept apart.
         for name in TEXTS {
@@ -68,7 +69,10 @@ pub(crate) fn whole(body: &[u8], secrets: &Secrets) -> Result<Vec<u8>, Failure> 
         return Err(broken("ended before the reply did"));
     }
     message.insert("tool_calls".to_owned(), Value::Array(calls));
-    let reply = json!({"choices": [{"message": message, "finish_reason": finish}], "usage": usage});
+    let [reason, matched] = stop;
+    let choice =
+        json!({"message": message, "finish_reason": finish, "stop_reason": reason, "matched_stop": matched});
+    let reply = json!({"choices": [choice], "usage": usage});
     Ok(reply.to_string().into_bytes())
 }
 
@@ -123,6 +127,26 @@ data: [DONE]
         assert_eq!((found.text.as_str(), found.reasoning.as_deref()), (" B", Some("\nlook closer\n")));
         assert_eq!(found.tool_calls[0].arguments, r#"{"start_time": 4}"#);
         assert_eq!(found.usage.unwrap().prompt_tokens, 160);
+    }
+
+    #[test]
+    fn the_stop_text_is_read_under_both_names_and_the_id_of_a_token_is_none() {
+        for (said, known) in [
+            (r#""stop_reason":"</answer>""#, Some("</answer>")),
+            (r#""matched_stop":"</answer>""#, Some("</answer>")),
+            (r#""stop_reason":null,"matched_stop":"</answer>""#, Some("</answer>")),
+            (r#""stop_reason":151645"#, None),
+            (r#""usage":null"#, None),
+        ] {
+            let choice = format!(r#"{{"delta":{{"content":"B"}},"finish_reason":"stop",{said}}}"#);
+            let events = format!("data: {{\"choices\":[{choice}]}}\n\ndata: [DONE]\n");
+            let streamed = whole(events.as_bytes(), &Secrets::default()).unwrap();
+            let at_once = format!(r#"{{"choices":[{}]}}"#, choice.replace("delta", "message"));
+            for body in [&streamed[..], at_once.as_bytes()] {
+                let found = completion(body, &Secrets::default()).unwrap();
+                assert_eq!((found.text.as_str(), found.stopped_by.as_deref()), ("B", known), "{said}");
+            }
+        }
     }
 
     #[test]

@@ -50,21 +50,20 @@ pub(super) fn read(
     (completion, problem)
 }
 
-/// Puts the text that ended a generation back where it closes a call: servers cut it off.
+/// Puts the text that ended a generation back, which servers cut off; where they do not say which it was, that which closes
+/// a call.
 fn keep_stop(agent: &Agent, completion: &mut Completion) {
     let Some(own) = &agent.protocol.agent else { return };
-    let (open, stopped) = (
-        agent.reference.syntax.has_unclosed_call(&completion.text),
-        completion.finish_reason == Some(FinishReason::Stop),
-    );
-    let closes = |stop: &&String| {
-        let closed = format!("{}{stop}", completion.text);
-        !agent.reference.syntax.has_unclosed_call(&closed)
+    let is_open = |text: &str| agent.reference.syntax.has_unclosed_call(text);
+    let ended = |stop: &&String| match &completion.stopped_by {
+        Some(said) => said == *stop && !completion.text.ends_with(said),
+        None => {
+            completion.finish_reason == Some(FinishReason::Stop)
+                && is_open(&completion.text)
+                && !is_open(&format!("{}{stop}", completion.text))
+        }
     };
-    if open
-        && stopped
-        && let Some(stop) = own.sampling.stop.iter().find(closes)
-    {
+    if let Some(stop) = own.sampling.stop.iter().find(ended) {
         completion.text.push_str(stop);
     }
 }

@@ -262,12 +262,14 @@ impl Engine {
         let answer = answer.await.unwrap_or_else(|_| Err(gone()))?;
         let mut text = self.prompter.decode(&answer.ids)?;
         // The answer ends before the stop text; the rest of its last token is cut as well.
-        if let Some(end) = stop.iter().filter_map(|stop| text.find(stop.as_str())).min() {
+        let found = stop.iter().filter_map(|stop| Some((text.find(stop.as_str())?, stop))).min();
+        if let Some((end, _)) = found {
             text.truncate(end);
         }
         Ok(Completion {
             text,
             finish_reason: Some(if answer.stopped { FinishReason::Stop } else { FinishReason::Length }),
+            stopped_by: found.map(|(_, stop)| stop.clone()),
             usage: Some(Usage { prompt_tokens: tokens as u64, completion_tokens: answer.ids.len() as u64 }),
             token_ids: Some(answer.ids),
             logprobs: answer.logprobs,

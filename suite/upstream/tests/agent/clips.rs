@@ -1,6 +1,6 @@
 //! Video-o3: a video for each call, and an answer that is asked for in the last turn.
 
-use paravt_suite::backend::Request;
+use paravt_suite::backend::{Completion, FinishReason, Request};
 use paravt_suite::evaluate::RunConfig;
 use paravt_suite::fixtures::Scripted;
 use paravt_suite::message::{Content, Part};
@@ -133,6 +133,23 @@ async fn the_ninth_turn_is_asked_for_an_answer_and_counts_by_its_marks_alone() {
             assert_eq!(seen[seen.len() - 2], forced);
             assert_eq!(record.own.unwrap().score.value, value, "{reply}");
         }
+    }
+}
+
+#[tokio::test]
+async fn what_ended_a_reply_is_put_back_where_the_server_names_it() {
+    for (stopped_by, kept, value) in
+        [(Some("</answer>"), "B</answer>", 0.0), (Some("elsewhere"), "B", 1.0), (None, "B", 1.0)]
+    {
+        let reply = Completion {
+            text: "B".to_owned(),
+            finish_reason: Some(FinishReason::Stop),
+            stopped_by: stopped_by.map(ToOwned::to_owned),
+            ..Completion::default()
+        };
+        let (record, _) = run(video_o3(), "mlvu", Scripted::default().completing("turn0", reply)).await;
+        assert_eq!(said(&record).last().unwrap(), &format!("assistant: {kept}"));
+        assert_eq!(record.own.unwrap().score.value, value, "the release compares the whole text");
     }
 }
 

@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use crate::graph::{Graph, Stage};
 
 const COLUMNS: usize = 100;
+/// Columns of names, at least.
+const NAMES: usize = 18;
 /// Name of the line of all evaluations.
 const EVALUATIONS: &str = "evaluations";
 
@@ -22,7 +24,8 @@ struct Row {
 }
 
 impl Row {
-    fn line(&self) -> String {
+    /// With names of `width` columns, and figures where any stage `has_figures`.
+    fn line(&self, width: usize, has_figures: bool) -> String {
         let number = match self.numbers {
             (0, _) => String::new(),
             (first, last) if first == last => format!("{first}."),
@@ -30,13 +33,14 @@ impl Row {
         };
         let figure = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.1}"));
         let [hours, gb, gpu] = self.figures.map(figure);
+        let figures = if has_figures { format!("{hours:>6} {gb:>7} {gpu:>6}  ") } else { String::new() };
         let runs = self
             .runs
             .iter()
             .map(|(run, count)| format!("{run} on {count} split{}", if *count == 1 { "" } else { "s" }));
         let does = [self.does.clone()].into_iter().filter(|text| !text.is_empty()).chain(runs);
         let does = does.collect::<Vec<_>>().join(", ");
-        cut(&format!("{number:>6} {:<18} {hours:>6} {gb:>7} {gpu:>6}  {does}\n", self.name))
+        cut(&format!("{number:>6} {:<width$} {figures}{does}\n", self.name))
     }
 }
 
@@ -45,17 +49,20 @@ impl Graph {
     /// split share one. Then what is done otherwise than in the published code, each once.
     pub fn table(&self) -> String {
         let rows = self.rows();
-        let head = format!("{:>6} {:<18} {:>6} {:>7} {:>6}  does\n", "", "stage", "hours", "GB", "GPU h");
-        let mut text = format!("{}\n\n{head}", self.title);
-        rows.iter().for_each(|row| text += &row.line());
+        let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or_default().max(NAMES);
         let sum = |column: usize| rows.iter().filter_map(|row| row.figures[column]).reduce(|a, b| a + b);
         let figures = [sum(0), sum(1), sum(2)];
-        if figures.iter().any(Option::is_some) {
+        let has_figures = figures.iter().any(Option::is_some);
+        let head =
+            if has_figures { format!("{:>6} {:>7} {:>6}  ", "hours", "GB", "GPU h") } else { String::new() };
+        let mut text = format!("{}\n\n{:>6} {:<width$} {head}does\n", self.title, "", "stage");
+        rows.iter().for_each(|row| text += &row.line(width, has_figures));
+        if has_figures {
             let unknown = rows.iter().any(|row| row.name == EVALUATIONS);
             let unknown = if unknown { "; the evaluations' hours are not known" } else { "" };
             let does = format!("what is known beforehand{unknown}");
             let (name, runs) = ("sum".to_owned(), BTreeMap::new());
-            text += &Row { numbers: (0, 0), name, figures, does, runs }.line();
+            text += &Row { numbers: (0, 0), name, figures, does, runs }.line(width, true);
         }
         // The evaluations share a line.
         let name = |stage| Stage::family(stage).map_or_else(|| stage.name(), |_| EVALUATIONS);

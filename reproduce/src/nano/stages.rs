@@ -97,7 +97,10 @@ fn evaluation(recipe: &NanoRecipe, run: &NanoRun, seed: u64, model: PathBuf, wor
         fleet: None,
         training: None,
         world: Some(world),
-        title: format!("seven splits, {} ({})", run.name, run.mode),
+        title: match &recipe.evaluate.splits[..] {
+            [split] => format!("{split}, {} ({})", run.name, run.mode),
+            splits => format!("{} splits, {} ({})", splits.len(), run.name, run.mode),
+        },
         settings: json!({ "evaluate": recipe.evaluate, "run": run }),
         limit: None,
     }

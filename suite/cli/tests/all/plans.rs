@@ -49,3 +49,14 @@ fn a_stage_without_a_method_is_refused_before_anything_is_done() {
     assert!(text(&output).contains("missing field `does`"), "{}", text(&output));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
+
+#[test]
+fn flags_of_embedded_recipes_are_refused_where_they_would_be_ignored() {
+    for flags in ["--small", "--full", "--seeds 2", "--seed 1"] {
+        let output =
+            bench().args(["reproduce", "paravt-8b", "--plan"]).args(flags.split(' ')).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{flags}");
+        let flag = flags.split(' ').next().unwrap();
+        assert!(text(&output).contains(&format!("{flag} is for the embedded recipes")), "{}", text(&output));
+    }
+}

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use paravt_backends::Kind;
 use paravt_fetch::FetchError;
 use paravt_reproduce::driver::{self, Options, Outcome};
@@ -139,7 +139,7 @@ are returned [default: none; replay needs one]";
 
 /// Flags of the embedded recipes.
 #[derive(clap::Args)]
-#[command(next_help_heading = "Embedded recipe (paravt-nano)")]
+#[command(next_help_heading = "Embedded recipes (paravt-nano, paravt-paradox)")]
 pub(crate) struct NanoArgs {
     /// Seed of data and training.
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -153,6 +153,24 @@ pub(crate) struct NanoArgs {
     /// Make everything as small as it gets: shows in a minute or two that all stages run; its numbers mean nothing.
     #[arg(long)]
     small: bool,
+}
+
+impl NanoArgs {
+    /// What says how an embedded recipe is made would be ignored by another one.
+    fn refuse(&self, recipe: &str) -> anyhow::Result<()> {
+        let given = [
+            ("--seed", self.seed != 0),
+            ("--seeds", self.seeds.is_some()),
+            ("--full", self.full),
+            ("--small", self.small),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) => bail!(
+                "{flag} is for the embedded recipes (paravt-nano, paravt-paradox), not for {recipe}; leave it out"
+            ),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Args {
@@ -172,8 +190,10 @@ impl Args {
             return Ok(recipe);
         }
         let mut recipe = Recipe::load(&self.recipe)?;
-        if let (Recipe::Embedded(embedded), true) = (&mut recipe, self.nano.small) {
-            **embedded = embedded.clone().small();
+        match &mut recipe {
+            Recipe::Embedded(embedded) if self.nano.small => **embedded = embedded.clone().small(),
+            Recipe::Embedded(_) => {}
+            _ => self.nano.refuse(&self.recipe)?,
         }
         Ok(self.read.get_or_init(|| recipe))
     }

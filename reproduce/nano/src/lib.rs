@@ -43,7 +43,7 @@ pub use prompts::{Prompt, read_prompts};
 pub use protocol::protocol;
 pub use rows::read_messages;
 pub use scene::{Event, Scene, Side};
-pub use training::{Form, Mixture, RL_FILE, SFT_FILE, TrainingPaths, TrainingSizes, make_training};
+pub use training::{Mixture, RL_FILE, SFT_FILE, TrainingPaths, TrainingSizes, make_training};
 
 /// Changes when the splits that [`make_world`] writes do.
 pub const WORLD_VERSION: u32 = 3;

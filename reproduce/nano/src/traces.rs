@@ -105,14 +105,30 @@ impl Case<'_> {
 
     /// What of the overview answers the question; empty when nothing does.
     pub(crate) fn evidence_in_overview(&self) -> Result<Vec<Sighting>, WorldError> {
+        Ok(self.overview()?.1)
+    }
+
+    /// What the overview shows, and what of it answers the question.
+    fn overview(&self) -> Result<(Vec<Sighting>, Vec<Sighting>), WorldError> {
         let times = times(&VideoRequest::overview(self.nframes), self.scene)?;
         let seen = policy::sightings(self.scene, &times);
         // A sparse overview may miss what lies between two events: it does not tell what is next.
         let dense = times.windows(2).all(|pair| pair[1] - pair[0] < 4.0);
-        match self.question.ask {
-            Ask::Order { .. } | Ask::Grounding { .. } if !dense => Ok(Vec::new()),
-            ask => Ok(policy::evidence(&ask, &seen)),
-        }
+        let evidence = match self.question.ask {
+            Ask::Order { .. } | Ask::Grounding { .. } if !dense => Vec::new(),
+            ask => policy::evidence(&ask, &seen),
+        };
+        Ok((seen, evidence))
+    }
+
+    /// An answer from a list of all that the overview shows, as a sub-agent lists a window.
+    pub(crate) fn listed(&self, protocol: &Protocol, mode: &PromptMode) -> Result<Vec<Turn>, WorldError> {
+        let (seen, evidence) = self.overview()?;
+        let mut turns = self.open(protocol, mode)?;
+        let thought = format!("<think>\n{}\n", policy::list(&seen));
+        let text = policy::conclude(self.question, self.style, &evidence).replacen("<think>\n", &thought, 1);
+        turns.push(Turn::text(Role::Assistant, text));
+        Ok(turns)
     }
 
     /// An answer without a look closer. Without evidence in the overview it is a guess that happens

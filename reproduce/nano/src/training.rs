@@ -42,42 +42,32 @@ pub struct TrainingSizes {
     pub mixture: Option<Mixture>,
 }
 
-/// SFT rows with calls, descriptions of windows, and, for what is left, answers from an overview of 64 frames.
+/// Tenths of other SFT rows: with calls, descriptions of windows, and, for what is left, answers from an overview.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mixture {
-    /// How the model's turns are written.
-    pub form: Form,
-    /// Tenths of the rows that call for all windows at once.
+    /// Rows of each kind with thoughts and answers in their tags. In the others a thought is plain text, calls are as the
+    /// chat template has them, and an answer stands alone on the last line.
+    pub tagged: u8,
+    /// Rows that call for all windows at once.
     pub calls: u8,
-    /// Tenths that describe a window.
+    /// Rows that describe a window.
     pub descriptions: u8,
 }
 
-/// How the model's turns are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Form {
-    /// Thoughts and answers in their tags.
-    Tagged,
-    /// Without these tags: a thought as plain text, calls as the chat template has them, an answer alone on the last line.
-    Native,
-}
-
-impl Form {
-    fn write(self, mut turns: Vec<Turn>) -> Vec<Turn> {
-        let own = turns.iter_mut().filter(|turn| self == Self::Native && turn.role == Role::Assistant);
-        for piece in own.flat_map(|turn| &mut turn.parts) {
-            if let Piece::Text(text) = piece {
-                for (tags, plain) in
-                    [("<think>\n", ""), ("\n</think>\n", "\n"), ("<answer>", ""), ("</answer>", "")]
-                {
-                    *text = text.replace(tags, plain);
-                }
+/// The model's turns without the tags of thoughts and answers.
+fn untagged(mut turns: Vec<Turn>) -> Vec<Turn> {
+    let own = turns.iter_mut().filter(|turn| turn.role == Role::Assistant);
+    for piece in own.flat_map(|turn| &mut turn.parts) {
+        if let Piece::Text(text) = piece {
+            for (tags, plain) in
+                [("<think>\n", ""), ("\n</think>\n", "\n"), ("<answer>", ""), ("</answer>", "")]
+            {
+                *text = text.replace(tags, plain);
             }
         }
-        turns
     }
+    turns
 }
 
 impl Default for TrainingSizes {
@@ -177,24 +167,28 @@ fn sft_row(
     }
 }
 
-/// A row of another mixture.
+/// A row of another mixture. Half of the overviews have 64 frames, from which much can be answered; a third of the answers
+/// from an overview are given where the tool is offered.
 fn mixed_row(
     protocol: &Protocol,
     case: Case<'_>,
     mixture: Mixture,
     rng: &mut WorldRng,
 ) -> Result<(&'static str, Vec<Turn>), WorldError> {
+    let case = Case { nframes: if rng.random_bool(0.5) { 64 } else { case.nframes }, ..case };
     let tenth = rng.random_range(0..10);
     let (kind, turns) = if tenth < mixture.calls {
         let turns = case.with_tool(protocol, Dispatch::Parallel)?;
         ("parallel", turns.ok_or_else(|| WorldError::Frames("no window shows the evidence".to_owned()))?)
     } else if tenth < mixture.calls + mixture.descriptions {
         ("description", description(protocol, case.sample, case.scene, &window(case.scene, rng))?)
+    } else if rng.random_range(0..3) == 0 {
+        ("overview", case.listed(protocol, &protocol.default_mode)?)
     } else {
-        let mode = if rng.random_bool(0.5) { protocol::reasoning() } else { protocol.default_mode.clone() };
-        ("overview", Case { nframes: 64, ..case }.direct(protocol, &mode)?)
+        ("reasoning", case.listed(protocol, &protocol::reasoning())?)
     };
-    Ok((kind, mixture.form.write(turns)))
+    let tagged = rng.random_range(0..10) < mixture.tagged;
+    Ok((kind, if tagged { turns } else { untagged(turns) }))
 }
 
 fn tool_row(

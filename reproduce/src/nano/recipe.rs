@@ -8,7 +8,7 @@ use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
 use paravt_train::rl::RlConfig;
 use paravt_train::sft::SftConfig;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::RecipeError;
 use crate::recipe_file::Kind;
@@ -47,6 +47,7 @@ pub struct NanoRecipe {
     /// How checkpoints are evaluated.
     pub evaluate: Evaluate,
     /// Evaluations, in order.
+    #[serde(deserialize_with = "each_run")]
     pub runs: Vec<NanoRun>,
     /// Pairs of runs that are compared sample by sample.
     #[serde(default)]
@@ -107,9 +108,30 @@ pub struct NanoRun {
     /// Frames of the overview, where it is not the common number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nframes: Option<usize>,
+    /// In a file: several numbers of frames, each of a run `NAME-FRAMES`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    each_nframes: Vec<usize>,
     /// Only with `--full`.
     #[serde(default)]
     pub full: bool,
+}
+
+/// A run for each of its numbers of frames.
+fn each_run<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NanoRun>, D::Error> {
+    let runs = Vec::<NanoRun>::deserialize(deserializer)?;
+    let each = |run: NanoRun| match run.each_nframes.as_slice() {
+        [] => vec![run],
+        numbers => numbers
+            .iter()
+            .map(|frames| NanoRun {
+                name: format!("{}-{frames}", run.name),
+                nframes: Some(*frames),
+                each_nframes: Vec::new(),
+                ..run.clone()
+            })
+            .collect(),
+    };
+    Ok(runs.into_iter().flat_map(each).collect())
 }
 
 /// Another training from the same cold start: fields of `rl` that it changes.

@@ -120,10 +120,23 @@ pub(crate) fn answer(question: &Question, style: Style, evidence: &[Sighting]) -
     }
 }
 
+/// Thought where nothing answers.
+pub(crate) const NOT_SEEN: &str = " not in the overview";
+
 /// Thought and answer. The thought names the evidence, as names and numbers that can be copied, and then
 /// the option with its letter: beside its name a letter is found far more easily than in the tags.
 pub(crate) fn conclude(question: &Question, style: Style, evidence: &[Sighting]) -> String {
-    let mut thought = if evidence.is_empty() { " not in the overview".to_owned() } else { list(evidence) };
+    let thought = if evidence.is_empty() { NOT_SEEN.to_owned() } else { list(evidence) };
+    answered(question, style, thought, evidence)
+}
+
+/// The same with a thought of one's own.
+pub(crate) fn answered(
+    question: &Question,
+    style: Style,
+    mut thought: String,
+    evidence: &[Sighting],
+) -> String {
     if !evidence.is_empty() && !question.options.is_empty() && style != Style::Open {
         thought.push_str(&format!("\n{}", lettered(&question.options[question.answer], question.letter())));
     }

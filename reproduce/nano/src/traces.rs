@@ -121,12 +121,18 @@ impl Case<'_> {
         Ok((seen, evidence))
     }
 
-    /// An answer from a list of all that the overview shows, as a sub-agent lists a window.
+    /// An answer from a list of what the overview shows, as a sub-agent lists a window, up to what answers.
     pub(crate) fn listed(&self, protocol: &Protocol, mode: &PromptMode) -> Result<Vec<Turn>, WorldError> {
         let (seen, evidence) = self.overview()?;
         let mut turns = self.open(protocol, mode)?;
-        let thought = format!("<think>\n{}\n", policy::list(&seen));
-        let text = policy::conclude(self.question, self.style, &evidence).replacen("<think>\n", &thought, 1);
+        let thought = match evidence.last() {
+            Some(last) => {
+                let end = seen.iter().position(|sighting| sighting == last).unwrap_or_default();
+                policy::list(&seen[..=end])
+            }
+            None => format!("{}\n{}", policy::list(&seen), policy::NOT_SEEN),
+        };
+        let text = policy::answered(self.question, self.style, thought, &evidence);
         turns.push(Turn::text(Role::Assistant, text));
         Ok(turns)
     }

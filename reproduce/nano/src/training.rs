@@ -310,3 +310,43 @@ impl Structs {
         Arc::new(self.builder.finish())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kinds of rows with what the model says in them.
+    fn rows(tagged: u8, calls: u8) -> Vec<(&'static str, String)> {
+        let mut rng = world_rng(3);
+        let scene = Scene::random(Side::Train, &mut rng);
+        let mixture = Some(Mixture { tagged, calls, descriptions: 2 });
+        let said = |turns: &[Turn]| {
+            let own = turns.iter().filter(|turn| turn.role == Role::Assistant).flat_map(|turn| &turn.parts);
+            own.map(|piece| format!("{piece:?}")).collect::<String>()
+        };
+        let row = |_| {
+            let (kind, turns) = sft_row(&protocol::protocol(), &scene, mixture, &mut rng).unwrap();
+            (kind, said(&turns))
+        };
+        (0..200).map(row).collect()
+    }
+
+    #[test]
+    fn rows_of_a_mixture_have_its_kinds_and_its_form() {
+        let count = |rows: &[(&str, String)], kind: &str| rows.iter().filter(|row| row.0 == kind).count();
+        let native = rows(0, 4);
+        assert!((60..100).contains(&count(&native, "parallel")), "four tenths");
+        assert!((25..60).contains(&count(&native, "description")), "two tenths");
+        assert!(count(&native, "reasoning") > count(&native, "overview"), "two thirds without the tool");
+        let has_tags = |(_, said): &&(&str, String)| said.contains("<answer>") || said.contains("think>");
+        assert_eq!(native.iter().filter(has_tags).count(), 0);
+        assert!(
+            native.iter().any(|(_, said)| said.contains("<tool_call>")),
+            "calls have theirs in every form"
+        );
+        let tagged = rows(10, 4);
+        assert!(tagged.iter().filter(|row| row.0 != "description").all(|row| has_tags(&row)));
+        assert!((20..60).contains(&rows(2, 0).iter().filter(has_tags).count()), "two tenths of eight tenths");
+        assert_eq!(count(&rows(2, 0), "parallel"), 0);
+    }
+}

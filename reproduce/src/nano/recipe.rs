@@ -41,7 +41,8 @@ pub struct NanoRecipe {
     pub rl: RlConfig,
     /// What the paper says of that.
     pub rl_paper: Option<String>,
-    /// Prompts that each cold start is rolled out on, as vanilla GRPO would, before any reinforcement learning.
+    /// Prompts that each cold start is rolled out on, as vanilla GRPO would, before any reinforcement learning, and each
+    /// training that forces a prefix after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_prompts: Option<usize>,
     /// How checkpoints are evaluated.

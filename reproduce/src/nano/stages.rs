@@ -117,7 +117,7 @@ fn trainings(
     let data = Generated::TrainingData(recipe.data, seed);
     let data = graph.add("data", Some(seed), &[], data);
     let data_folder = folder(graph, data);
-    let (mut made, mut measured) = (Vec::new(), Vec::new());
+    let mut made = Vec::new();
     for (number, start) in starts.iter().enumerate() {
         let prefix = &start.prefix;
         let config = SftConfig { seed, ..recipe.sft.clone() };
@@ -125,14 +125,19 @@ fn trainings(
         let sft = graph.add(&format!("{prefix}sft"), Some(seed), &[start.stage, data], sft);
         made.push(sft);
         let model = folder(graph, sft);
-        if let Some(prompts) = recipe.measured_prompts {
+        // Rollouts in which nothing is forced.
+        let measure = |graph: &mut Graph, prefix: &str, stage: StageId| {
+            let Some(prompts) = recipe.measured_prompts else { return };
             let mut config = Box::new(RlConfig { seed, ..recipe.rl.clone() });
             config.reward = RewardConfig::vanilla();
             (config.rollout.think_prefix, config.rollout.frame_gating) = (false, false);
-            let work = Measurement { config, model: model.join(FINAL), data: data_folder.clone(), prompts };
-            measured.push(graph.add(&format!("{prefix}measured"), Some(seed), &[sft, data], work));
-        }
+            let model = folder(graph, stage).join(FINAL);
+            let work = Measurement { config, model, data: data_folder.clone(), prompts };
+            graph.add(&format!("{prefix}measured"), Some(seed), &[stage, data], work);
+        };
+        measure(graph, prefix, sft);
         let mut reinforce = |name: &str, title: &str, paper: &Option<String>, config: RlConfig| {
+            let is_forced = config.rollout.think_prefix;
             let work = Reinforcement {
                 config: Box::new(RlConfig { seed, ..config }),
                 title: title.to_owned(),
@@ -140,7 +145,11 @@ fn trainings(
                 sft: model.clone(),
                 data: data_folder.clone(),
             };
-            made.push(graph.add(name, Some(seed), &[sft, data], work));
+            let arm = graph.add(name, Some(seed), &[sft, data], work);
+            made.push(arm);
+            if is_forced {
+                measure(graph, &format!("{name}-"), arm);
+            }
         };
         if number == 0 {
             reinforce("rl", "PARA-GRPO", &recipe.rl_paper, recipe.rl.clone());

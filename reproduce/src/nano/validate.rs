@@ -105,8 +105,13 @@ fn predicted(recipe: &NanoRecipe, prediction: &Prediction) -> Result<(), String>
         return Err(format!("[[predictions]] `{title}` has no tests"));
     }
     let is_measured = |name: &str| {
+        let arm = name.strip_suffix("-measured").unwrap_or_default();
         recipe.measured_prompts.is_some()
-            && recipe.prefixes().iter().any(|prefix| *name == format!("{prefix}measured"))
+            && (recipe.prefixes().iter().any(|prefix| *name == format!("{prefix}measured"))
+                || (arm == "rl" && recipe.rl.rollout.think_prefix)
+                || recipe.variants.iter().any(|variant| {
+                    variant.name == arm && recipe.variant(variant).is_ok_and(|rl| rl.rollout.think_prefix)
+                }))
     };
     for Test { figure, a, b, .. } in &prediction.tests {
         for name in a.iter().chain([b]) {

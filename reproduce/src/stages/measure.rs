@@ -1,4 +1,4 @@
-//! Rollouts of a model as it is: what a training starts from.
+//! Rollouts of a model as it is: what a training starts from, and what one that forced a prefix has made.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub struct Measurement {
 
 impl Work for Measurement {
     fn title(&self) -> String {
-        format!("rollouts of {} prompts before reinforcement learning", self.prompts)
+        format!("rollouts of {} prompts with nothing forced", self.prompts)
     }
 
     fn key(&self) -> Option<Key> {

@@ -120,6 +120,10 @@ pub struct NanoRun {
 /// A run for each of its numbers of frames.
 fn each_run<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NanoRun>, D::Error> {
     let runs = Vec::<NanoRun>::deserialize(deserializer)?;
+    if let Some(run) = runs.iter().find(|run| run.nframes.is_some() && !run.each_nframes.is_empty()) {
+        let message = format!("[[runs]] `{}` has both nframes and each_nframes; leave one out", run.name);
+        return Err(serde::de::Error::custom(message));
+    }
     let each = |run: NanoRun| match run.each_nframes.as_slice() {
         [] => vec![run],
         numbers => numbers
@@ -245,6 +249,21 @@ mod tests {
             rl: toml::from_str("rollout = { think_prefx = true }").unwrap(),
         };
         assert!(recipe.variant(&wrong).unwrap_err().to_string().contains("think_prefx"));
+    }
+
+    #[test]
+    fn a_run_stands_for_one_of_each_number_of_frames_and_names_one_list() {
+        #[derive(Deserialize)]
+        struct Runs {
+            #[serde(deserialize_with = "each_run")]
+            runs: Vec<NanoRun>,
+        }
+        let run = "[[runs]]\nname = \"a\"\nmodel = \"rl\"\nmode = \"native\"\neach_nframes = [4, 64]\n";
+        let Runs { runs } = toml::from_str(run).unwrap();
+        let found: Vec<_> = runs.iter().map(|run| (run.name.as_str(), run.nframes)).collect();
+        assert_eq!(found, [("a-4", Some(4)), ("a-64", Some(64))]);
+        let both = toml::from_str::<Runs>(&format!("{run}nframes = 8\n")).err().unwrap().to_string();
+        assert!(both.contains("both nframes and each_nframes"), "{both}");
     }
 
     #[test]

@@ -50,7 +50,8 @@ fn small(folder: &Path) -> Vec<Arm> {
         *tensor = (&*tensor * 0.97).unwrap();
     }
     candle_core::safetensors::save(&tensors, &weights).unwrap();
-    make_training(&data, 3, &TrainingSizes { videos: 3, rows: 4, prompts: 6, mixture: None }).unwrap();
+    make_training(&data, 3, &TrainingSizes { videos: 3, rows: 4, prompts: 6, ..TrainingSizes::default() })
+        .unwrap();
     arms(|_, config, name| {
         // A strategy keeps groups in which rewards differ: few of such rollouts have any.
         if config.objective.strategy.is_some() {

@@ -58,11 +58,15 @@ pub struct WorldOptions {
     pub questions: usize,
     /// Seed of scenes, questions and golds.
     pub seed: u64,
+    /// Whether every second question of Video-MME, LongVideoBench, LVBench and MLVU asks what comes first: an overview
+    /// of 64 frames shows it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first: bool,
 }
 
 impl Default for WorldOptions {
     fn default() -> Self {
-        Self { videos: 3, questions: 2, seed: 0 }
+        Self { videos: 3, questions: 2, seed: 0, first: false }
     }
 }
 

@@ -339,7 +339,8 @@ mod tests {
                 .collect();
             println!("{}: {} tokens on average", kind.as_str(), sizes.iter().sum::<usize>() / sizes.len());
         }
-        let sizes = crate::TrainingSizes { videos: 4, rows: 80, prompts: 1, mixture: None };
+        let sizes =
+            crate::TrainingSizes { videos: 4, rows: 80, prompts: 1, ..crate::TrainingSizes::default() };
         let paths = crate::make_training(dir.path(), 0, &sizes).unwrap();
         let mut by_kind: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (id, messages) in rows(&paths.sft) {

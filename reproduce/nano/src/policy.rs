@@ -67,7 +67,7 @@ pub(crate) fn windows(ask: &Ask, seconds: usize) -> Vec<Range<u64>> {
         Ask::Perception { second } | Ask::Colour { second } => {
             std::iter::once(*second - AROUND..*second + AROUND).collect()
         }
-        Ask::Order { .. } | Ask::Grounding { .. } => {
+        Ask::Order { .. } | Ask::First { .. } | Ask::Grounding { .. } => {
             let window = u64::from(WINDOW);
             (0..(seconds as u64).div_ceil(window)).map(|n| n * window..(n + 1) * window).collect()
         }
@@ -84,7 +84,7 @@ pub(crate) fn call(ask: &Ask, windows: &[Range<u64>]) -> String {
     });
     let thought = match ask {
         Ask::Perception { second } | Ask::Colour { second } => format!("look closer at {second} s"),
-        Ask::Order { .. } | Ask::Grounding { .. } => "look everywhere".to_owned(),
+        Ask::Order { .. } | Ask::First { .. } | Ask::Grounding { .. } => "look everywhere".to_owned(),
     };
     format!("<think>\n{thought}\n</think>\n{}", calls.collect::<Vec<_>>().join("\n"))
 }
@@ -102,6 +102,7 @@ pub(crate) fn evidence(ask: &Ask, seen: &[Sighting]) -> Vec<Sighting> {
             let at = position(before);
             at.and_then(|at| seen.get(at..at + 2)).map(<[Sighting]>::to_vec).unwrap_or_default()
         }
+        Ask::First { .. } => seen.iter().take(1).copied().collect(),
         Ask::Grounding { event } => position(event).map(|at| vec![seen[at]]).unwrap_or_default(),
     }
 }

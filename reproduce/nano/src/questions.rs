@@ -19,6 +19,8 @@ pub(crate) enum Ask {
         /// The one that comes next.
         after: Event,
     },
+    /// Which event is the first.
+    First { event: Event },
     /// When an event happens.
     Grounding { event: Event },
 }
@@ -39,12 +41,13 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// `perception`, `colour`, `order` or `grounding`.
+    /// `perception`, `colour`, `order`, `first` or `grounding`.
     pub(crate) fn kind(&self) -> &'static str {
         match self.ask {
             Ask::Perception { .. } => "perception",
             Ask::Colour { .. } => "colour",
             Ask::Order { .. } => "order",
+            Ask::First { .. } => "first",
             Ask::Grounding { .. } => "grounding",
         }
     }
@@ -98,6 +101,14 @@ pub(crate) fn order(scene: &Scene, rng: &mut impl Rng) -> Question {
     let evidence = (whole_seconds(&before).0, whole_seconds(&after).1);
     let text = format!("What comes next after the {}?", before.name());
     Question { ask: Ask::Order { before, after }, text, options, answer, evidence }
+}
+
+/// A question about how the video begins: all of these have the same words, and the video decides.
+pub(crate) fn first(scene: &Scene, rng: &mut impl Rng) -> Question {
+    let event = scene.events[0];
+    let (options, answer) = names(scene, event, &[], rng);
+    let text = "What comes first?".to_owned();
+    Question { ask: Ask::First { event }, text, options, answer, evidence: whole_seconds(&event) }
 }
 
 /// When an event happens.
@@ -158,7 +169,10 @@ mod tests {
 
     #[test]
     fn every_question_has_four_different_options_and_the_right_one_is_right() {
-        for (scene, question) in questions(Side::Test) {
+        let mut rng = world_rng(2);
+        let begins =
+            questions(Side::Test).into_iter().map(|(scene, _)| (scene.clone(), first(&scene, &mut rng)));
+        for (scene, question) in questions(Side::Test).into_iter().chain(begins.collect::<Vec<_>>()) {
             let right = || question.options[question.answer].clone();
             match question.ask {
                 Ask::Perception { second } => {
@@ -170,6 +184,10 @@ mod tests {
                 Ask::Order { before, after } => {
                     let at = scene.events.iter().position(|event| *event == before).unwrap();
                     assert_eq!((scene.events[at + 1], right()), (after, after.name()));
+                }
+                Ask::First { event } => {
+                    assert!(scene.events.iter().all(|other| event.start <= other.start));
+                    assert_eq!(right(), event.name());
                 }
                 Ask::Grounding { event } => {
                     assert!(scene.events.contains(&event));

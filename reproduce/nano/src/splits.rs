@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::questions::{Question, choice, grounding};
+use crate::questions::{Question, choice, first, grounding};
 use crate::scene::{Event, Scene, Side};
 use crate::tables::{self, doubles, half_lists, integers, text, text_lists};
 use crate::{WorldError, WorldOptions, WorldRng};
@@ -41,7 +41,11 @@ fn ask(folder: &Path, prefix: &str, options: &WorldOptions, rng: &mut WorldRng) 
         let scene = Scene::random(Side::Test, rng);
         let stem = format!("{prefix}{video}");
         for number in 0..options.questions {
-            let question = choice(&scene, Side::Test, video + number, rng);
+            let question = if options.first && number % 2 == 1 {
+                first(&scene, rng)
+            } else {
+                choice(&scene, Side::Test, video + number, rng)
+            };
             asked.push(Asked { stem: stem.clone(), video, seconds: scene.seconds, question });
         }
         videos.push((folder.join(format!("{stem}.mp4")), scene));

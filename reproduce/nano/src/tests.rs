@@ -19,7 +19,7 @@ use paravt_suite::settings::{RequestSettings, ToolDialect};
 use paravt_suite::videos::VideoStore;
 use rand::Rng as _;
 
-use crate::questions::{Ask, Question, choice, grounding, order, perception};
+use crate::questions::{Ask, Question, choice, first, grounding, order, perception};
 use crate::samples::{Style, sample};
 use crate::traces::{Case, Dispatch, Piece, Turn, description, seen_in};
 use crate::{
@@ -125,6 +125,7 @@ fn questions(scene: &Scene, side: Side, rng: &mut WorldRng) -> Vec<(Question, St
         (perception(scene, side, rng), Style::Plain),
         (perception(scene, side, rng), Style::Open),
         (choice(scene, side, 2, rng), Style::Doubled),
+        (first(scene, rng), Style::Plain),
         (order(scene, rng), Style::Twice),
         (order(scene, rng), Style::Embedded),
         (grounding(*late), Style::Plain),
@@ -196,6 +197,7 @@ fn windows_hold_the_evidence() {
                     assert_eq!([evidence[0].event, evidence[1].event], [before, after]);
                     assert_eq!(seen.len(), scene.events.len(), "each event is in one list");
                 }
+                Ask::First { event } => assert_eq!(evidence[0].event, event),
                 Ask::Grounding { event } => {
                     let (from, to) = (evidence[0].from as f64, evidence[0].to as f64);
                     let both = (to.min(event.end) - from.max(event.start)).max(0.0);
@@ -251,7 +253,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn a_seed_gives_the_same_training_world_to_the_byte() {
-    let sizes = TrainingSizes { videos: 2, rows: 40, prompts: 20, mixture: None };
+    let sizes = TrainingSizes { videos: 2, rows: 40, prompts: 20, ..TrainingSizes::default() };
     let made: Vec<_> = [1, 1, 2]
         .into_iter()
         .map(|seed| {

@@ -115,7 +115,7 @@ impl Case<'_> {
         // A sparse overview may miss what lies between two events: it does not tell what is next.
         let dense = times.windows(2).all(|pair| pair[1] - pair[0] < 4.0);
         let evidence = match self.question.ask {
-            Ask::Order { .. } | Ask::Grounding { .. } if !dense => Vec::new(),
+            Ask::Order { .. } | Ask::First { .. } | Ask::Grounding { .. } if !dense => Vec::new(),
             ask => policy::evidence(&ask, &seen),
         };
         Ok((seen, evidence))

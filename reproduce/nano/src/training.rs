@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::policy;
-use crate::questions::{Ask, Question, choice, grounding, order, perception};
+use crate::questions::{Ask, Question, choice, first, grounding, order, perception};
 use crate::samples::{Style, sample};
 use crate::scene::{Scene, Side};
 use crate::traces::{Case, Dispatch, Piece, Turn, description};
@@ -40,6 +40,9 @@ pub struct TrainingSizes {
     /// Another mixture of rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mixture: Option<Mixture>,
+    /// Whether half of the questions of rows and of prompts with options ask what comes first, which 64 frames show.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first: bool,
 }
 
 /// Tenths of other SFT rows: with calls, descriptions of windows, and, for what is left, answers from an overview.
@@ -72,7 +75,7 @@ fn untagged(mut turns: Vec<Turn>) -> Vec<Turn> {
 
 impl Default for TrainingSizes {
     fn default() -> Self {
-        Self { videos: 120, rows: 1200, prompts: 240, mixture: None }
+        Self { videos: 120, rows: 1200, prompts: 240, mixture: None, first: false }
     }
 }
 
@@ -104,7 +107,7 @@ pub fn make_training(out: &Path, seed: u64, sizes: &TrainingSizes) -> Result<Tra
     let mut written = Vec::with_capacity(sizes.rows);
     for number in 0..sizes.rows {
         let video = number % scenes.len();
-        let (kind, turns) = sft_row(&protocol, &scenes[video], sizes.mixture, &mut rng)?;
+        let (kind, turns) = sft_row(&protocol, &scenes[video], sizes, &mut rng)?;
         written.push((format!("{kind}-{number:06}"), rows::messages(&turns, &sentinel(video)).to_string()));
     }
     tables::write(
@@ -114,7 +117,7 @@ pub fn make_training(out: &Path, seed: u64, sizes: &TrainingSizes) -> Result<Tra
             ("messages", tables::text(written.iter().map(|row| &row.1))),
         ],
     )?;
-    write_prompts(&paths.rl, &protocol, &scenes, sizes.prompts, &mut rng)?;
+    write_prompts(&paths.rl, &protocol, &scenes, sizes, &mut rng)?;
     Ok(paths)
 }
 
@@ -123,8 +126,9 @@ fn sentinel(video: usize) -> String {
 }
 
 /// Any question about a scene, and how it is written.
-fn question(scene: &Scene, rng: &mut WorldRng) -> (Question, Style) {
+fn question(scene: &Scene, firsts: bool, rng: &mut WorldRng) -> (Question, Style) {
     let question = match rng.random_range(0..10) {
+        _ if firsts && rng.random_bool(0.5) => first(scene, rng),
         0..3 => grounding(*scene.events.choose(rng).unwrap_or(&scene.events[0])),
         3..6 => order(scene, rng),
         6..9 => perception(scene, Side::Train, rng),
@@ -138,14 +142,14 @@ fn question(scene: &Scene, rng: &mut WorldRng) -> (Question, Style) {
 fn sft_row(
     protocol: &Protocol,
     scene: &Scene,
-    mixture: Option<Mixture>,
+    sizes: &TrainingSizes,
     rng: &mut WorldRng,
 ) -> Result<(&'static str, Vec<Turn>), WorldError> {
-    let (question, style) = question(scene, rng);
+    let (question, style) = question(scene, sizes.first, rng);
     let sample = sample(&question, style, "nano", Path::new("nano.mp4"));
     let nframes = *BUDGETS.choose(rng).unwrap_or(&BUDGETS[0]);
     let case = Case { scene, question: &question, style, sample: &sample, nframes };
-    if let Some(mixture) = mixture {
+    if let Some(mixture) = sizes.mixture {
         return mixed_row(protocol, case, mixture, rng);
     }
     match rng.random_range(0..10) {
@@ -231,20 +235,22 @@ fn write_prompts(
     path: &Path,
     protocol: &Protocol,
     scenes: &[Scene],
-    count: usize,
+    sizes: &TrainingSizes,
     rng: &mut WorldRng,
 ) -> Result<(), WorldError> {
     let mut prompts = Structs::new(["role", "content"]);
     let mut videos = Structs::new(["video"]);
-    let mut extra = Vec::with_capacity(count);
-    for number in 0..count {
+    let mut extra = Vec::with_capacity(sizes.prompts);
+    for number in 0..sizes.prompts {
         let video = number % scenes.len();
         let scene = &scenes[video];
         let (question, style) = match number % 10 {
             0..2 => (grounding(*scene.events.choose(rng).unwrap_or(&scene.events[0])), Style::Plain),
             2 => (perception(scene, Side::Train, rng), Style::Open),
-            _ => {
-                let question = choice(scene, Side::Train, number % 3, rng);
+            kind => {
+                let firsts = sizes.first && kind % 2 == 1;
+                let question =
+                    if firsts { first(scene, rng) } else { choice(scene, Side::Train, number % 3, rng) };
                 let style = Style::random(&question.ask, rng);
                 (question, style)
             }
@@ -320,12 +326,13 @@ mod tests {
         let mut rng = world_rng(3);
         let scene = Scene::random(Side::Train, &mut rng);
         let mixture = Some(Mixture { tagged, calls, descriptions: 2 });
+        let sizes = TrainingSizes { mixture, ..TrainingSizes::default() };
         let said = |turns: &[Turn]| {
             let own = turns.iter().filter(|turn| turn.role == Role::Assistant).flat_map(|turn| &turn.parts);
             own.map(|piece| format!("{piece:?}")).collect::<String>()
         };
         let row = |_| {
-            let (kind, turns) = sft_row(&protocol::protocol(), &scene, mixture, &mut rng).unwrap();
+            let (kind, turns) = sft_row(&protocol::protocol(), &scene, &sizes, &mut rng).unwrap();
             (kind, said(&turns))
         };
         (0..200).map(row).collect()

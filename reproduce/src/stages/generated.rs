@@ -75,8 +75,11 @@ mod tests {
     fn what_is_generated_and_its_version() {
         let kinds = [
             Generated::Base,
-            Generated::World(WorldOptions { videos: 1, questions: 1, seed: 0 }),
-            Generated::TrainingData(TrainingSizes { videos: 2, rows: 10, prompts: 10, mixture: None }, 0),
+            Generated::World(WorldOptions { videos: 1, questions: 1, ..WorldOptions::default() }),
+            Generated::TrainingData(
+                TrainingSizes { videos: 2, rows: 10, prompts: 10, ..TrainingSizes::default() },
+                0,
+            ),
             Generated::Fresh(0),
         ];
         let is_left_out = |name: &str| name.ends_with(".mp4") || name.ends_with(".safetensors");

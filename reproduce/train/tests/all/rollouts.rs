@@ -20,7 +20,7 @@ use paravt_train::seed::Seed;
 use paravt_train::{Compute, start_rollouts};
 
 fn task(folder: &Path) -> RlTask {
-    let sizes = TrainingSizes { videos: 2, rows: 4, prompts: 5, mixture: None };
+    let sizes = TrainingSizes { videos: 2, rows: 4, prompts: 5, ..TrainingSizes::default() };
     make_training(folder, 3, &sizes).unwrap();
     let prompts = read_prompts(&folder.join(RL_FILE), folder).unwrap().into_iter().map(|prompt| RlPrompt {
         sample: prompt.sample,

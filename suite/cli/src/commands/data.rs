@@ -94,7 +94,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Action::Materialize(args) => materialize::run(args),
         Action::Make(args) => {
             let started = Instant::now();
-            let options = WorldOptions { videos: args.videos, questions: args.questions, seed: args.seed };
+            let options = WorldOptions {
+                videos: args.videos,
+                questions: args.questions,
+                seed: args.seed,
+                first: false,
+            };
             make_world(&args.out, &options)?;
             println!(
                 "{}: generated in {:.1} s; pass it to other commands with --data",

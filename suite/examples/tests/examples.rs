@@ -38,7 +38,8 @@ fn every_example_runs() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (data, a, b) = (path("data"), path("a"), path("b"));
-    make_world(Path::new(&data), &WorldOptions { videos: 2, questions: 3, seed: 0 }).unwrap();
+    make_world(Path::new(&data), &WorldOptions { videos: 2, questions: 3, ..WorldOptions::default() })
+        .unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
 
     let evaluated = env!("CARGO_BIN_EXE_evaluate_one_split");
@@ -106,7 +107,8 @@ fn records_of_a_run_are_valid_by_the_published_schema() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (data, out) = (path("data"), path("run"));
-    make_world(Path::new(&data), &WorldOptions { videos: 2, questions: 3, seed: 0 }).unwrap();
+    make_world(Path::new(&data), &WorldOptions { videos: 2, questions: 3, ..WorldOptions::default() })
+        .unwrap();
     run(env!("CARGO_BIN_EXE_own_backend"), &["A", &data, &out]);
     let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/record.schema.json");
     let journal = format!("{out}/journal.jsonl");

@@ -70,7 +70,13 @@ fn attend_block(
     // The last query of the block sees the largest number of keys.
     let visible_blocks = visible_keys(count - 1).div_ceil(BLOCK_K);
     for (number, block) in packed.iter().enumerate().take(visible_blocks) {
-        gemm_packed(MatMut::new(&mut scores, BLOCK_K), queries, &block.keys, Update::assign(scale));
+        gemm_packed(
+            MatMut::new(&mut scores, BLOCK_K),
+            queries,
+            &block.keys,
+            block.count,
+            Update::assign(scale),
+        );
         for row in 0..count {
             online_softmax_step(
                 &mut scores[row * BLOCK_K..][..block.count],
@@ -81,7 +87,7 @@ fn attend_block(
             );
         }
         let probs = MatRef::row_major(&scores, count, block.count, BLOCK_K);
-        gemm_packed(MatMut::new(&mut sums, dim), probs, &block.values, Update::accumulate(1.0));
+        gemm_packed(MatMut::new(&mut sums, dim), probs, &block.values, dim, Update::accumulate(1.0));
     }
     for (sums, total) in sums.chunks_mut(dim).zip(total) {
         sums.iter_mut().for_each(|sum| *sum /= total);

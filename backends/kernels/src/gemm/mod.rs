@@ -136,7 +136,7 @@ pub fn gemm_bf16(x: &[bf16], w: &[bf16], k: usize, n: usize) -> Option<Vec<f32>>
             PANELS.with_borrow_mut(|panels| {
                 panels.pack(b);
                 // SAFETY: as `by_blocks` promises.
-                unsafe { avx512::multiply::<true>(out, a, panels) };
+                unsafe { avx512::multiply::<true>(out, a, panels, panels.cols()) };
             });
         }));
     }
@@ -239,20 +239,23 @@ impl<'a> PackedB<'a> {
     }
 }
 
-/// [`gemm_serial`] with a packed B.
+/// [`gemm_serial`] with the first columns of a packed B.
 ///
 /// # Panics
 /// Sizes that do not fit each other.
-pub(crate) fn gemm_packed(c: MatMut<'_>, a: MatRef<'_>, b: &PackedB<'_>, update: Update) {
-    c.assert_holds(a.rows, b.cols());
+pub(crate) fn gemm_packed(c: MatMut<'_>, a: MatRef<'_>, b: &PackedB<'_>, cols: usize, update: Update) {
+    assert!(cols <= b.cols(), "{cols} of {} columns", b.cols());
+    c.assert_holds(a.rows, cols);
     let out = OutPtr { first: c.values.as_mut_ptr(), row_stride: c.row_stride, update };
     // SAFETY: C holds m rows of n values (asserted above) and is borrowed mutably.
     unsafe {
         match b {
             #[cfg(target_arch = "x86_64")]
-            PackedB::Panels(b) => avx512::multiply::<false>(out, a, b),
-            PackedB::InPlace(b) => portable::multiply(out, a, *b),
-            PackedB::Widened { values, shape } => portable::multiply(out, a, shape.over(values)),
+            PackedB::Panels(b) => avx512::multiply::<false>(out, a, b, cols),
+            PackedB::InPlace(b) => portable::multiply(out, a, b.col_block(0, cols)),
+            PackedB::Widened { values, shape } => {
+                portable::multiply(out, a, shape.over(values).col_block(0, cols));
+            }
         }
     }
 }
@@ -274,7 +277,7 @@ unsafe fn multiply_block<T: Element>(out: OutPtr, a: MatRef<'_>, b: MatRef<'_, T
         PANELS.with_borrow_mut(|panels| {
             panels.pack(b);
             // SAFETY: the caller's.
-            unsafe { avx512::multiply::<false>(out, a, panels) };
+            unsafe { avx512::multiply::<false>(out, a, panels, panels.cols()) };
         });
         return;
     }

@@ -125,7 +125,7 @@ fn products(rng: &mut StdRng, [m, k, n]: [usize; 3], transposed: [bool; 2]) {
     gemm_serial(MatMut::new(&mut c, stride), a, b, Update::assign(2.0));
     check(&c, stride, a, b, 2.0, 0.0);
     if k <= KC {
-        gemm_packed(MatMut::new(&mut c, stride), a, &PackedB::new(b), Update::assign(1.0));
+        gemm_packed(MatMut::new(&mut c, stride), a, &PackedB::new(b), b.cols(), Update::assign(1.0));
         check(&c, stride, a, b, 1.0, 0.0);
     }
     assert!(c.chunks(stride).all(|row| row[n..] == [0.5; 3]), "wrote outside of its columns");

@@ -28,25 +28,26 @@ thread_local! {
     static A_BUFFER: RefCell<Vec<f32>> = RefCell::default();
 }
 
-/// A by packed B, to `out`.
+/// A by the first columns of packed B, to `out`.
 ///
 /// # Safety
-/// `out` is valid for writes of B's columns in each of A's rows, and for reads if it is accumulated to.
+/// `out` is valid for writes of so many columns in each of A's rows, and for reads if it is accumulated to.
 ///
 /// # Panics
 /// Without the instructions; inner sizes that differ.
-pub(super) unsafe fn multiply<const PAIRS: bool>(out: OutPtr, a: MatRef<'_>, b: &Panels) {
+pub(super) unsafe fn multiply<const PAIRS: bool>(out: OutPtr, a: MatRef<'_>, b: &Panels, cols: usize) {
     let needed = if PAIRS { Isa::Avx512Bf16 } else { Isa::Avx512 };
     assert!(needed.is_supported() && a.cols == b.k(), "{} by {}", a.cols, b.k());
+    let panels = cols.div_ceil(NR);
     A_BUFFER.with_borrow_mut(|buffer| {
         for first in (0..a.rows).step_by(MR) {
             let rows = MR.min(a.rows - first);
-            let packed = PackedA::new(a.row_block(first, rows), buffer);
+            let packed = PackedA::new(a.row_block(first, rows), panels, buffer);
             let later = a.rows - first - rows;
             let next = (later > 0).then(|| a.row_block(first + rows, later.min(MR)));
-            for (number, panel) in b.panels().enumerate() {
+            for (number, panel) in b.panels().take(panels).enumerate() {
                 if let Some(next) = next {
-                    prefetch_part(next, number, b.panels().len());
+                    prefetch_part(next, number, panels);
                 }
                 let col = number * NR;
                 let tile = Tile {
@@ -55,7 +56,7 @@ pub(super) unsafe fn multiply<const PAIRS: bool>(out: OutPtr, a: MatRef<'_>, b: 
                     // SAFETY: inside of `out`, by the caller's promise.
                     first: unsafe { out.first.add(first * out.row_stride + col) },
                     out,
-                    width: NR.min(b.cols() - col),
+                    width: NR.min(cols - col),
                 };
                 // SAFETY: the instructions are there (asserted above), the packed rows of A have as many steps as a
                 // panel of B (asserted above), and the output is valid by the caller's promise.

@@ -26,8 +26,13 @@ pub(super) struct PackedA {
 }
 
 impl PackedA {
-    /// Rows in place, if their strides suit the cache, else copied to `buffer`.
-    pub(super) fn new(a: MatRef<'_>, buffer: &mut Vec<f32>) -> Self {
+    /// Rows in place, if their strides suit the cache, else copied to `buffer`. Columns that are read for one of B's
+    /// `panels` alone are not worth a copy.
+    pub(super) fn new(a: MatRef<'_>, panels: usize, buffer: &mut Vec<f32>) -> Self {
+        if a.row_stride == 1 && panels == 1 && a.col_stride / LANES % 2 == 1 {
+            assert!((a.cols - 1) * a.col_stride + a.rows <= a.values.len());
+            return Self { first: a.values.as_ptr(), row_stride: 1, col_stride: a.col_stride };
+        }
         if a.col_stride == 1 && !a.row_stride.is_multiple_of(CONFLICTING_STRIDE) {
             assert!((a.rows - 1) * a.row_stride + a.cols <= a.values.len());
             return Self { first: a.values.as_ptr(), row_stride: a.row_stride, col_stride: 1 };
@@ -42,8 +47,13 @@ impl PackedA {
             }
         } else {
             for (step, copy) in buffer.chunks_mut(MR).take(k).enumerate() {
-                let values = a.values[step * a.col_stride..].iter().step_by(a.row_stride);
-                copy[..rows].iter_mut().zip(values).for_each(|(copy, value)| *copy = *value);
+                let values = &a.values[step * a.col_stride..];
+                if a.row_stride == 1 {
+                    copy[..rows].copy_from_slice(&values[..rows]);
+                } else {
+                    let values = values.iter().step_by(a.row_stride);
+                    copy[..rows].iter_mut().zip(values).for_each(|(copy, value)| *copy = *value);
+                }
             }
         }
         Self { first: buffer.as_ptr(), row_stride, col_stride }

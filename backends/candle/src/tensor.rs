@@ -116,7 +116,7 @@ fn on_all_cores(x: &Tensor, dtype: DType) -> Option<candle_core::Result<Tensor>>
 /// An id past the table.
 pub fn gather(table: &Tensor, ids: &[u32], dtype: DType) -> candle_core::Result<Tensor> {
     let ids = Tensor::from_slice(ids, ids.len(), table.device())?;
-    table.index_select(&ids, 0)?.to_dtype(dtype)
+    table.contiguous()?.index_select(&ids, 0)?.to_dtype(dtype)
 }
 
 /// Sums over `taps` of table rows by weight; ids and weights are (n, taps), row-major.

@@ -70,6 +70,7 @@ fn passes<O: Ops>(ops: O, folder: &std::path::Path, options: &Options, keys: usi
                 visual: &visual,
                 features: Some(&features),
                 cache: Some(&mut cache),
+                shared: 0..0,
                 last_only: true,
             };
             let hidden = model.hidden(&mut [rows]).unwrap();

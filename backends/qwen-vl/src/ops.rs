@@ -155,7 +155,7 @@ pub trait Ops: 'static {
     /// Sizes, outermost first.
     fn shape(&self, x: &Self::Tensor) -> Vec<usize>;
 
-    /// Rows of a table (n, c) as activations.
+    /// Rows of a table (n, ...) as activations.
     fn gather(&self, table: &Self::Tensor, ids: &[u32]) -> Result<Self::Tensor, Error>;
     /// x (n, in) by the matrix, plus bias: (n, out).
     fn linear(&self, x: &Self::Tensor, linear: &Linear<Self::Tensor>) -> Result<Self::Tensor, Error>;

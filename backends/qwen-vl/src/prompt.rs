@@ -46,6 +46,18 @@ pub struct Medium {
     pub is_video: bool,
 }
 
+impl Medium {
+    /// The row of its first token.
+    pub fn start(&self) -> usize {
+        self.runs.first().map_or(0, |&(start, _)| start)
+    }
+
+    /// The row after its last token.
+    pub fn end(&self) -> usize {
+        self.runs.last().map_or(0, |&(start, length)| start + length)
+    }
+}
+
 /// Makes prompts for one model.
 pub struct Prompter {
     template: ChatTemplate,

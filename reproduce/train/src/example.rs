@@ -45,6 +45,22 @@ impl Example {
         Self { ids: prompt.ids, positions: prompt.positions, media: prompt.media, trained }
     }
 
+    /// Rows at the beginning that another example has too, with the same media; a medium is whole or left out. Neither's
+    /// last row is among them.
+    pub fn in_common(&self, other: &Self) -> usize {
+        let rows = |one: &Self| one.ids.len().saturating_sub(1);
+        let pairs = self.ids.iter().zip(&self.positions).zip(other.ids.iter().zip(&other.positions));
+        let pairs = pairs.take(rows(self).min(rows(other)));
+        let alike = pairs.take_while(|(its, others)| its == others).count();
+        let mut media = self.media.iter().enumerate().take_while(|(_, medium)| medium.start() < alike);
+        let cut = media.find(|(number, medium)| {
+            let same =
+                other.media.get(*number).is_some_and(|it| it.key == medium.key && it.runs == medium.runs);
+            !same || medium.end() > alike
+        });
+        cut.map_or(alike, |(_, medium)| medium.start())
+    }
+
     /// Tokens that count.
     pub fn learned(&self) -> usize {
         self.trained.iter().filter(|trained| **trained).count()

@@ -3,6 +3,7 @@
 mod scorer;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -293,7 +294,10 @@ fn learned<O: Ops<Tensor = Tensor>>(
     encode: impl FnOnce(Tensor, &[Grid]) -> Outcome<Features<Tensor>>,
     run: impl FnOnce(&mut [Rows<'_, Tensor>]) -> Outcome<Tensor>,
 ) -> Result<Tensor> {
-    let media: Vec<&Medium> = batch.iter().flat_map(|example| &example.media).collect();
+    let layout = layout(batch);
+    let own: Vec<&[Medium]> =
+        batch.iter().zip(&layout).map(|(example, place)| place.own_media(example)).collect();
+    let media: Vec<&Medium> = own.iter().copied().flatten().collect();
     let features = if media.is_empty() {
         None
     } else {
@@ -303,16 +307,19 @@ fn learned<O: Ops<Tensor = Tensor>>(
         let shape = [patches, model.config.vision.patch_values()];
         Some(encode(model.ops.upload(values, &shape)?, &grids)?)
     };
-    let places: Vec<Vec<u32>> = batch.iter().map(|example| visual_places(&example.media)).collect();
+    let places: Vec<Vec<u32>> =
+        own.iter().zip(&layout).map(|(media, place)| visual_places(media, place.shared.len())).collect();
     let mut rows: Vec<Rows<'_, Tensor>> = batch
         .iter()
+        .zip(&layout)
         .zip(&places)
-        .map(|(example, visual)| Rows {
-            ids: &example.ids,
-            positions: &example.positions,
+        .map(|((example, place), visual)| Rows {
+            ids: &example.ids[place.shared.len()..],
+            positions: &example.positions[place.shared.len()..],
             visual,
             features: None,
             cache: None,
+            shared: place.shared.clone(),
             last_only: false,
         })
         .collect();
@@ -321,17 +328,55 @@ fn learned<O: Ops<Tensor = Tensor>>(
         first.features = features.as_ref();
     }
     let hidden = run(&mut rows)?;
-    let (mut wanted, mut start) = (Vec::new(), 0);
-    for example in batch {
-        wanted.extend(example.rows().map(|row| (start + row) as u32));
-        start += example.ids.len();
-    }
+    let rows =
+        batch.iter().zip(&layout).flat_map(|(example, place)| example.rows().map(|row| place.row(row)));
+    let wanted: Vec<u32> = rows.collect();
     let wanted = Tensor::from_slice(&wanted, wanted.len(), hidden.device())?;
     Ok(hidden.index_select(&wanted, 0)?)
 }
 
-/// The visual tokens among a sequence's.
-fn visual_places(media: &[Medium]) -> Vec<u32> {
+/// Where a sequence lies in a pass.
+struct Place {
+    /// Rows of an earlier sequence that it begins with.
+    shared: Range<usize>,
+    /// The first of its other rows.
+    start: usize,
+}
+
+impl Place {
+    /// The place of a row that is counted from the sequence's first.
+    fn row(&self, row: usize) -> u32 {
+        let shared = self.shared.len();
+        (if row < shared { self.shared.start + row } else { self.start + row - shared }) as u32
+    }
+
+    /// Media among its other rows.
+    fn own_media<'a>(&self, example: &'a Example) -> &'a [Medium] {
+        let shared = example.media.partition_point(|medium| medium.start() < self.shared.len());
+        &example.media[shared..]
+    }
+}
+
+/// Rows at the beginning of sequences are there once where a sequence has half of its rows or more in common with the last
+/// one before it that is whole, as the rollouts of a prompt have its frames: the same sums, most of them once.
+fn layout(batch: &[&Example]) -> Vec<Place> {
+    let (mut places, mut end) = (Vec::with_capacity(batch.len()), 0);
+    let mut whole: Option<(&Example, usize)> = None;
+    for &example in batch {
+        let in_common = whole.map(|(other, first)| first..first + example.in_common(other));
+        let shared = in_common.filter(|shared| 2 * shared.len() >= example.ids.len()).unwrap_or_default();
+        if shared.is_empty() {
+            whole = Some((example, end));
+        }
+        let rows = example.ids.len() - shared.len();
+        places.push(Place { shared, start: end });
+        end += rows;
+    }
+    places
+}
+
+/// The visual tokens of media, counted from row `first` of their sequence.
+fn visual_places(media: &[Medium], first: usize) -> Vec<u32> {
     let runs = media.iter().flat_map(|medium| &medium.runs);
-    runs.flat_map(|&(start, length)| start as u32..(start + length) as u32).collect()
+    runs.flat_map(|&(start, length)| (start - first) as u32..(start - first + length) as u32).collect()
 }

@@ -226,6 +226,7 @@ impl<T: Clone> Sequence<T> {
             visual: &places,
             features: features.as_ref(),
             cache: Some(&mut self.cache),
+            shared: 0..0,
             last_only: true,
         };
         let hidden = model.hidden(&mut [rows])?;

@@ -301,6 +301,7 @@ impl<O: Ops> Worker<O> {
                 visual: &[],
                 features: None,
                 cache: Some(&mut sequence.cache),
+                shared: 0..0,
                 last_only: true,
             })
             .collect();

@@ -38,6 +38,8 @@ pub struct TextPass<O: Ops> {
     pub(super) wanted: Option<(Vec<u32>, PassPlan<O>)>,
     /// Places of the visual rows.
     pub(super) visual: Vec<u32>,
+    /// The rows whose keys each sequence attends to, sequence after sequence, where some are of several.
+    pub(super) keys: Option<Vec<u32>>,
 }
 
 impl<O: Ops> TextPass<O> {
@@ -51,14 +53,15 @@ impl<O: Ops> TextPass<O> {
             let (cos, sin) = text_rotary(&model.config, &positions.copied().collect::<Vec<_>>());
             let tables = model.ops.rotary(cos, sin, model.config.text.head_dim)?;
             let segment = |rows: &Rows<'_, O::Tensor>| {
-                let held = rows.cache.as_ref().map_or(0, |cache| cache.len());
-                Segment { queries: queries(rows), keys: held + rows.ids.len() }
+                let cached = rows.cache.as_ref().map_or(0, |cache| cache.len());
+                Segment { queries: queries(rows), keys: cached + rows.shared.len() + rows.ids.len() }
             };
             let segments: Vec<Segment> = batch.iter().map(segment).collect();
             PassPlan::new(&model.ops, tables, &segments, true)
         };
         let wanted = wanted_rows(batch).map(|rows| Ok((rows, plan(|rows| rows.wanted())?))).transpose()?;
-        Ok(Self { all: plan(|rows| rows.ids.len())?, wanted, visual: Visual::of(batch).places })
+        let visual = Visual::of(batch).places;
+        Ok(Self { all: plan(|rows| rows.ids.len())?, wanted, visual, keys: key_rows(batch) })
     }
 }
 
@@ -73,6 +76,20 @@ fn wanted_rows<T>(batch: &[Rows<'_, T>]) -> Option<Vec<u32>> {
         wanted.extend(end - rows.wanted() as u32..end);
     }
     Some(wanted)
+}
+
+/// Places among a batch's rows of the keys of each sequence; `None` where each has its own rows alone.
+fn key_rows<T>(batch: &[Rows<'_, T>]) -> Option<Vec<u32>> {
+    if batch.iter().all(|rows| rows.shared.is_empty()) {
+        return None;
+    }
+    let (mut keys, mut start) = (Vec::new(), 0);
+    for rows in batch {
+        let end = start + rows.ids.len();
+        keys.extend(rows.shared.clone().chain(start..end).map(|row| row as u32));
+        start = end;
+    }
+    Some(keys)
 }
 
 /// The visual rows of a batch.

@@ -1,5 +1,7 @@
 //! What a pass of the text model is given: new tokens, visual features for them, and the keys and values before them.
 
+use std::ops::Range;
+
 use crate::config::TextConfig;
 use crate::error::Error;
 use crate::ops::Ops;
@@ -67,6 +69,9 @@ pub struct Rows<'a, T> {
     pub features: Option<&'a Features<T>>,
     /// Keys and values of earlier rows; these rows are appended. `None` for a complete sequence, as in training.
     pub cache: Option<&'a mut KvCache<T>>,
+    /// Rows of the pass that an earlier sequence has in common with this one and that come before these: they are computed
+    /// once, and these attend to them. Without a cache.
+    pub shared: Range<usize>,
     /// Whether only the hidden state of the last row is wanted, as from a prompt.
     pub last_only: bool,
 }

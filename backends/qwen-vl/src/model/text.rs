@@ -147,7 +147,11 @@ impl<O: Ops> Model<O> {
             let norms = layer.head_norms.as_ref();
             let q = plan.rotate(ops, q, norms.map(|norms| (&norms.0, eps)))?;
             let k = pass.all.rotate(ops, k, norms.map(|norms| (&norms.1, eps)))?;
-            self.attend(layer, number, [&q, &k, &v], plan, batch)?
+            let sides = match &pass.keys {
+                Some(rows) => [self.ops.gather(&k, rows)?, self.ops.gather(&v, rows)?],
+                None => [k, v],
+            };
+            self.attend(layer, number, &q, &sides, plan, batch)?
         };
         let (x, normed) = ops.add_norm(attended, &x, &layer.post_norm, eps)?;
         let [gate, up] = layer.gate_up.all(ops, &normed, 1)?;
@@ -206,7 +210,8 @@ impl<O: Ops> Model<O> {
         &self,
         layer: &Layer<O::Tensor>,
         number: usize,
-        [q, k, v]: [&O::Tensor; 3],
+        q: &O::Tensor,
+        [k, v]: &[O::Tensor; 2],
         plan: &PassPlan<O>,
         batch: &[Rows<'_, O::Tensor>],
     ) -> Result<O::Tensor, Error> {

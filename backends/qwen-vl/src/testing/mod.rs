@@ -246,6 +246,7 @@ fn run<O: Ops>(
             visual: &places,
             features: part.as_ref(),
             cache: Some(&mut cache),
+            shared: 0..0,
             last_only: false,
         };
         hidden = Some(model.hidden(&mut [rows]).expect("hidden states"));

@@ -4,15 +4,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use candle_core::Tensor;
+
 use crate::common::runs::{files, fresh, log};
 use paravt_nano::{RL_FILE, TrainingSizes, make_training, protocol, read_prompts};
 use paravt_qwen_vl::engine::Options;
 use paravt_qwen_vl::ops::Precision;
 use paravt_suite::frames::{CachedFrames, FrameSource};
+use paravt_train::example::Example;
 use paravt_train::learner::Learner;
 use paravt_train::objective::strategy::Strategy;
 use paravt_train::objective::{Knobs, token_logprobs};
-use paravt_train::optimizer::AdamWConfig;
+use paravt_train::optimizer::{AdamWConfig, Gradients};
 use paravt_train::reward::{QuestionType, RewardConfig};
 use paravt_train::rl::{self, RlConfig, RlTask};
 use paravt_train::rollout::{RlPrompt, Roller, RolloutConfig, Semantics};
@@ -131,6 +134,44 @@ fn roller(learner: &Learner, task: &RlTask) -> Roller {
         frames: Arc::clone(&task.frames),
         config: RolloutConfig { temperature: TEMPERATURE, ..config().rollout },
         reward: RewardConfig::paragrpo(),
+    }
+}
+
+/// What the rollouts of a prompt have in common is computed once, with the gradients of each alone.
+#[test]
+fn rollouts_of_a_prompt_share_its_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let (base, task) = (fresh(folder.path()), task(&folder.path().join("data")));
+    let learner = Learner::load(&base, &Compute::cpu()).unwrap();
+    let roller = roller(&learner, &task);
+    let prompts: Vec<&RlPrompt> = task.prompts.iter().take(2).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let groups = runtime.block_on(roller.roll(&prompts, Seed::new("shared", 7))).unwrap();
+    let all: Vec<&Example> = groups.iter().flatten().map(|one| &one.example).collect();
+    assert!(all[1].in_common(all[0]) > all[0].media.last().unwrap().end());
+    assert_eq!(all[3].in_common(all[0]).max(all[0].media[0].start()), all[0].media[0].start());
+    // A weight of its own for each token, also one whose row is shared.
+    let run = |batch: &[&Example], first: usize| {
+        let loss = |logprobs: &Tensor, _: &Tensor| {
+            let weights: Vec<f32> =
+                (first..first + logprobs.elem_count()).map(|at| (at as f32).sin()).collect();
+            let weights = Tensor::from_vec(weights, logprobs.shape(), logprobs.device())?;
+            Ok(((logprobs * weights)?.sum_all()?, logprobs.to_vec1::<f32>()?))
+        };
+        learner.gradients(batch, TEMPERATURE, loss).unwrap()
+    };
+    let (together, _, found) = run(&all, 0);
+    let (mut apart, mut alone) = (Gradients::default(), Vec::new());
+    for one in &all {
+        let (gradients, _, logprobs) = run(&[one], alone.len());
+        apart.add(gradients).unwrap();
+        alone.extend(logprobs);
+    }
+    assert!(found.iter().zip(&alone).all(|(found, alone)| (found - alone).abs() < 1e-5));
+    for name in learner.parameters().all().keys() {
+        let [together, apart] = [&together, &apart].map(|gradients| gradients.get(name).unwrap());
+        let size = |x: &Tensor| x.sqr().unwrap().sum_all().unwrap().to_scalar::<f32>().unwrap().sqrt();
+        assert!(size(&(together - apart).unwrap()) < 1e-5 * size(apart), "{name}");
     }
 }
 

@@ -65,6 +65,8 @@ pub struct Study {
     pub answers: Vec<Answer>,
     /// In the order of the predictions; those whose figures are not known are left out.
     pub predicted: Vec<Predicted>,
+    /// Scores of the arms over seeds.
+    pub scores: Vec<ArmScore>,
     /// Summary of the curves.
     pub curves: Vec<Curve>,
     /// All curves, means over seeds: by name, a line for each training.
@@ -124,6 +126,19 @@ impl Finding {
     }
 }
 
+/// The score of an arm, means over its seeds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ArmScore {
+    /// Name of the arm.
+    pub arm: String,
+    /// Seeds.
+    pub seeds: usize,
+    /// Mean over splits and seeds, a share.
+    pub mean: f64,
+    /// 95 % interval of that mean over the seeds.
+    pub interval: Option<(f64, f64)>,
+}
+
 /// Summary of one curve of one training, means over its seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curve {
@@ -149,8 +164,26 @@ pub struct Curve {
     pub paper: Option<String>,
 }
 
-/// The curves that tell whether tool use and format survive.
-const SERIES: [&str; 6] = ["f_tau", "compliance", "kappa", "tool_success", "reward_accuracy", "flat_groups"];
+/// The curves that tell whether tool use and format survive: of the log of a step, what is trained on, its reward and parts,
+/// how far the model went, and where its turns keep the form.
+const SERIES: [&str; 16] = [
+    "f_tau",
+    "compliance",
+    "kappa",
+    "tool_success",
+    "reward",
+    "reward_accuracy",
+    "reward_tool",
+    "flat_groups",
+    "kl",
+    "length",
+    "generated_tokens",
+    "think_opens",
+    "think_closes",
+    "tag_follows",
+    "call_closes",
+    "answer_closes",
+];
 
 impl Study {
     /// Answers the questions and judges the predictions.
@@ -159,6 +192,7 @@ impl Study {
         Self {
             answers: questions.iter().filter_map(|question| effects::answer(question, arms)).collect(),
             predicted: predictions::judge(predictions, arms, &trainings),
+            scores: predictions::scores(arms),
             curves: curves(&trainings),
             lines: lines(&trainings),
             trainings,
@@ -184,22 +218,21 @@ fn lines(trainings: &[Trained]) -> BTreeMap<String, Vec<Line>> {
         for series in group[0].curves.series.keys() {
             let curves: Vec<&Vec<(f64, f64)>> =
                 group.iter().filter_map(|one| one.curves.series.get(series)).collect();
-            // Up to where all seeds have come.
-            let steps = curves.iter().map(|points| points.len()).min().unwrap_or_default();
-            // A measurement is a point.
-            if steps < 2 {
-                continue;
-            }
             let mut line = Line { label: group[0].name.clone(), points: Vec::new(), band: Vec::new() };
-            for step in 0..steps {
-                let values: Vec<f64> = curves.iter().map(|points| points[step].1).collect();
-                line.points.push((curves[0][step].0, mean(&values)));
+            for &(step, _) in curves.first().copied().into_iter().flatten() {
+                // Up to where all seeds have come, and where all have a value.
+                let values = curves.iter().map(|points| value_at(points, step));
+                let Some(values) = values.collect::<Option<Vec<f64>>>() else { continue };
+                line.points.push((step, mean(&values)));
                 if values.len() > 1 {
                     let end = |start, of: fn(f64, f64) -> f64| values.iter().copied().fold(start, of);
                     line.band.push((end(f64::INFINITY, f64::min), end(f64::NEG_INFINITY, f64::max)));
                 }
             }
-            lines.entry(series.clone()).or_default().push(line);
+            // A measurement is a point.
+            if line.points.len() > 1 {
+                lines.entry(series.clone()).or_default().push(line);
+            }
         }
     }
     lines
@@ -235,6 +268,11 @@ fn curve(group: &[&Trained], series: &str) -> Option<Curve> {
     })
 }
 
+/// The value of a curve at a step; not every figure has one at every step.
+fn value_at(points: &[(f64, f64)], step: f64) -> Option<f64> {
+    points.iter().find(|point| point.0 == step).map(|point| point.1)
+}
+
 fn last_quarter(values: &[f64]) -> f64 {
     mean(&values[values.len() - values.len().div_ceil(4)..])
 }
@@ -255,7 +293,8 @@ mod tests {
             title: String::new(),
             paper: None,
             curves: Training {
-                series: [("f_tau".to_owned(), values.iter().map(|value| (1.0, *value)).collect())].into(),
+                series: [("f_tau".to_owned(), (1..).map(f64::from).zip(values.iter().copied()).collect())]
+                    .into(),
                 about: None,
             },
         };
@@ -275,9 +314,15 @@ mod tests {
         let (low, high) = interval.unwrap();
         assert!((high - low - 2.0 * 12.706_204_736 * 0.05).abs() < 1e-6);
         assert_eq!(found[1].interval, None);
-        let lines = &lines(&trainings)["f_tau"];
+        let lines = &super::lines(&trainings)["f_tau"];
         assert_eq!(lines[0].points.len(), 4);
         assert!((lines[0].points[2].1 - 0.7).abs() < 1e-12, "{lines:?}");
         assert_eq!(lines.len(), 1, "a single step is a point");
+        // A step at which a seed has no value is left out, and the later ones stay in their places.
+        let mut gap = trainings;
+        gap[2].curves.series.get_mut("f_tau").unwrap().remove(1);
+        let points = super::lines(&gap)["f_tau"][0].points.clone();
+        assert_eq!(points.iter().map(|point| point.0).collect::<Vec<_>>(), [1.0, 3.0, 4.0]);
+        assert!((points[1].1 - 0.7).abs() < 1e-12, "{points:?}");
     }
 }

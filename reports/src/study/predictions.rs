@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Arm, Finding, Trained, last_quarter, mean};
+use super::{Arm, ArmScore, Finding, Trained, last_quarter, mean};
 use crate::decide::{ALPHA, Effect, Support};
 use crate::runs::Run;
 use crate::statistics::holm;
@@ -178,6 +178,23 @@ fn interval(effect: &Effect, level: f64) -> (f64, f64) {
         0.0 => (effect.estimate, effect.estimate),
         _ => effect.interval_at(level),
     }
+}
+
+/// The score of every arm over its seeds, in the order in which arms come first.
+pub(super) fn scores(arms: &[Arm]) -> Vec<ArmScore> {
+    let figures = Figures { arms, trainings: &[] };
+    let mut names: Vec<&str> = Vec::new();
+    for arm in arms.iter().filter(|arm| !arm.runs.is_empty()) {
+        if !names.contains(&arm.name.as_str()) {
+            names.push(&arm.name);
+        }
+    }
+    let score = |arm: &str| {
+        let values: Vec<f64> = figures.of(arm, ACCURACY).into_iter().map(|(_, value)| value).collect();
+        let interval = Effect::repetitions(&values, Support::Share).map(|effect| effect.interval());
+        ArmScore { arm: arm.to_owned(), seeds: values.len(), mean: mean(&values), interval }
+    };
+    names.into_iter().map(score).collect()
 }
 
 /// Where figures come from.

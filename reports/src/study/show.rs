@@ -1,6 +1,6 @@
 //! A study as tables and for a terminal.
 
-use super::{Answer, Effect, Finding, Predicted, Question, SERIES, Study, Tested};
+use super::{Answer, Effect, Finding, Predicted, Question, SERIES, Study, Tested, value_at};
 use crate::export;
 use crate::table::{Kind, Pick, Table, col, interval};
 use crate::terminal::{Lines, Text, Tone, counted};
@@ -8,9 +8,9 @@ use crate::terminal::{Lines, Text, Tone, counted};
 /// Name of the mean of all splits.
 pub const ALL: &str = "mean of the splits";
 
-/// Effects, predictions, effort and curves.
+/// Effects, predictions, scores, effort and curves.
 pub fn tables(study: &Study) -> Vec<Table> {
-    vec![effects(rows(study)), predictions(study), effort(study), curves(study), steps(study)]
+    vec![effects(rows(study)), predictions(study), arms(study), effort(study), curves(study), steps(study)]
 }
 
 /// A line for each condition of each prediction.
@@ -70,16 +70,18 @@ pub(crate) const PREDICTED: [Pick; 12] = [
 
 /// The curves of the summary, step by step.
 fn steps(study: &Study) -> Table {
-    let steps = |one: &super::Trained| one.curves.series.values().map(Vec::len).max().unwrap_or_default();
-    let rows: Vec<(&super::Trained, usize)> =
-        study.trainings.iter().flat_map(|one| (0..steps(one)).map(move |step| (one, step))).collect();
-    let value = |(one, step): &(&super::Trained, usize), series: &str| {
-        Some(one.curves.series.get(series)?.get(*step)?.1)
+    let steps = |one: &super::Trained| {
+        let longest = one.curves.series.values().max_by_key(|points| points.len()).into_iter().flatten();
+        longest.map(|point| point.0).collect::<Vec<f64>>()
     };
+    let rows: Vec<(&super::Trained, f64)> =
+        study.trainings.iter().flat_map(|one| steps(one).into_iter().map(move |step| (one, step))).collect();
+    let value =
+        |(one, step): &(&super::Trained, f64), series: &str| value_at(one.curves.series.get(series)?, *step);
     let table = Table::of("steps", "Training, step by step", &rows)
         .text("training", "training", |(one, _)| one.name.clone())
         .count("seed", "seed", |(one, _)| one.seed as usize)
-        .count("step", "step", |(_, step)| step + 1);
+        .count("step", "step", |(_, step)| *step as usize);
     SERIES.iter().fold(table, |table, series| table.real(series, series, |row| value(row, series))).table()
 }
 
@@ -166,6 +168,16 @@ fn effort(study: &Study) -> Table {
         .real("tokens", "tokens", |(.., effort)| effort.tokens)
         .shown_as(Kind::Whole)
         .real("seconds", "latency (s)", |(.., effort)| effort.seconds)
+        .table()
+}
+
+fn arms(study: &Study) -> Table {
+    Table::of("arms", "Scores over seeds", &study.scores)
+        .text("arm", "arm", |score| score.arm.clone())
+        .count("seeds", "seeds", |score| score.seeds)
+        .share("score_percent", "score, %", |score| score.mean)
+        .share("low_percent", "95 % by seed, low", |score| Some(score.interval?.0))
+        .share("high_percent", "high", |score| Some(score.interval?.1))
         .table()
 }
 

@@ -164,17 +164,13 @@ pub struct Curve {
     pub paper: Option<String>,
 }
 
-/// The curves that tell whether tool use and format survive: of the log of a step, what is trained on, its reward and parts,
-/// how far the model went, and where its turns keep the form.
-const SERIES: [&str; 16] = [
-    "f_tau",
-    "compliance",
-    "kappa",
-    "tool_success",
+/// The curves that tell whether tool use and format survive.
+const SERIES: [&str; 6] = ["f_tau", "compliance", "kappa", "tool_success", "reward_accuracy", "flat_groups"];
+/// What the table of steps has beside them: the reward and its parts, how far the model went, and where its turns keep the
+/// form.
+const MORE_SERIES: [&str; 10] = [
     "reward",
-    "reward_accuracy",
     "reward_tool",
-    "flat_groups",
     "kl",
     "length",
     "generated_tokens",

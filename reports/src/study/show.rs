@@ -1,6 +1,6 @@
 //! A study as tables and for a terminal.
 
-use super::{Answer, Effect, Finding, Predicted, Question, SERIES, Study, Tested, value_at};
+use super::{Answer, Effect, Finding, MORE_SERIES, Predicted, Question, SERIES, Study, Tested, value_at};
 use crate::export;
 use crate::table::{Kind, Pick, Table, col, interval};
 use crate::terminal::{Lines, Text, Tone, counted};
@@ -82,7 +82,11 @@ fn steps(study: &Study) -> Table {
         .text("training", "training", |(one, _)| one.name.clone())
         .count("seed", "seed", |(one, _)| one.seed as usize)
         .count("step", "step", |(_, step)| *step as usize);
-    SERIES.iter().fold(table, |table, series| table.real(series, series, |row| value(row, series))).table()
+    SERIES
+        .iter()
+        .chain(&MORE_SERIES)
+        .fold(table, |table, series| table.real(series, series, |row| value(row, series)))
+        .table()
 }
 
 fn rows(study: &Study) -> Vec<Row<'_>> {

@@ -110,7 +110,7 @@ fn on_all_cores(x: &Tensor, dtype: DType) -> Option<candle_core::Result<Tensor>>
     })
 }
 
-/// Rows of a table (n, c) by their ids: (ids, c).
+/// Rows of a table (n, ...) by their ids: (ids, ...).
 ///
 /// # Errors
 /// An id past the table.

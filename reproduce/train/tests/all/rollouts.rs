@@ -21,6 +21,7 @@ use paravt_train::rl::{self, RlConfig, RlTask};
 use paravt_train::rollout::{RlPrompt, Roller, RolloutConfig, Semantics};
 use paravt_train::seed::Seed;
 use paravt_train::{Compute, start_rollouts};
+use tokio::runtime::Runtime;
 
 fn task(folder: &Path) -> RlTask {
     let sizes = TrainingSizes { videos: 2, rows: 4, prompts: 5, ..TrainingSizes::default() };
@@ -137,15 +138,21 @@ fn roller(learner: &Learner, task: &RlTask) -> Roller {
     }
 }
 
+/// A fresh model with its roller, in a folder of its own.
+fn rolling(folder: &Path) -> (Learner, RlTask, Roller, Runtime) {
+    let (base, task) = (fresh(folder), task(&folder.join("data")));
+    let learner = Learner::load(&base, &Compute::cpu()).unwrap();
+    let roller = roller(&learner, &task);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    (learner, task, roller, runtime)
+}
+
 /// What the rollouts of a prompt have in common is computed once, with the gradients of each alone.
 #[test]
 fn rollouts_of_a_prompt_share_its_rows() {
     let folder = tempfile::tempdir().unwrap();
-    let (base, task) = (fresh(folder.path()), task(&folder.path().join("data")));
-    let learner = Learner::load(&base, &Compute::cpu()).unwrap();
-    let roller = roller(&learner, &task);
+    let (learner, task, roller, runtime) = rolling(folder.path());
     let prompts: Vec<&RlPrompt> = task.prompts.iter().take(2).collect();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let groups = runtime.block_on(roller.roll(&prompts, Seed::new("shared", 7))).unwrap();
     let all: Vec<&Example> = groups.iter().flatten().map(|one| &one.example).collect();
     assert!(all[1].in_common(all[0]) > all[0].media.last().unwrap().end());
@@ -178,11 +185,8 @@ fn rollouts_of_a_prompt_share_its_rows() {
 #[test]
 fn log_probabilities_of_a_rollout_are_those_that_the_trainer_finds() {
     let folder = tempfile::tempdir().unwrap();
-    let (base, task) = (fresh(folder.path()), task(&folder.path().join("data")));
-    let learner = Learner::load(&base, &Compute::cpu()).unwrap();
-    let roller = roller(&learner, &task);
+    let (learner, task, roller, runtime) = rolling(folder.path());
     let prompts: Vec<&RlPrompt> = task.prompts.iter().take(2).collect();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let groups = runtime.block_on(roller.roll(&prompts, Seed::new("test", 7))).unwrap();
     assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
     for one in groups.iter().flatten() {

@@ -62,7 +62,10 @@ pub enum Error {
     #[error(transparent)]
     Recipe(#[from] RecipeError),
     /// A run of a model that is not trained.
-    #[error("run `{0}` is of model `{1}`, which the recipe does not train")]
+    #[error(
+        "[[runs]] `{0}` is of model `{1}`, which is not trained here; name `base`, `sft`, `rl` or a variant (these \
+         with `full = true`)"
+    )]
     NoModel(String, String),
     /// The folder of the recipe cannot be locked.
     #[error(transparent)]

@@ -76,6 +76,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
     let tables = report.tables()?;
     let names = names::Names::new(&report.cells);
     let samples = samples::Packed::of(&ordered, &names, thumbnails)?;
+    let legend = charts::legend(&names);
     let pairs = pairs(report, &ordered);
     render(
         "page.html",
@@ -85,7 +86,8 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             headline => sections::headline(report, &pairs),
             incomplete => !report.complete(),
             many => Some(report.cells.len()).filter(|cells| *cells > MANY),
-            legend => charts::legend(&names),
+            crowd => Some(legend.len()).filter(|sets| *sets > MANY),
+            legend,
             chart_of_scores => charts::scores(report, &names),
             breakdowns => charts::breakdowns(report, &names),
             tables => sections::tables(&tables),

@@ -180,14 +180,6 @@ impl NanoRecipe {
         self
     }
 
-    /// What stands before the names of a cold start's stages: nothing, or a prior with a dash.
-    pub(super) fn prefixes(&self) -> Vec<String> {
-        match self.priors.as_slice() {
-            [] => vec![String::new()],
-            priors => priors.iter().map(Prior::prefix).collect(),
-        }
-    }
-
     /// The reinforcement learning of a variant.
     ///
     /// # Errors

@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use paravt_reports::study::{ACCURACY, Prediction, Test};
 
 use super::NanoRecipe;
-use super::stages::BASE;
+use super::stages::{self, BASE};
 use crate::error::RecipeError;
+use crate::graph::{Graph, Stage};
+use crate::options::GraphOptions;
 use crate::recipe_file::{self, check_folder_name, check_folder_names};
+use crate::stages::{Measurement, Reinforcement};
 
 /// Names of the stages that every recipe has; a variant of such a name would be taken for one of them.
 const STAGES: [&str; 5] = [BASE, "world", "data", "sft", "rl"];
@@ -78,16 +81,6 @@ fn check(recipe: &NanoRecipe) -> Result<(), String> {
         config.validate().map_err(|error| format!("variant {}: {}", variant.name, invalid("rl", &error)))?;
     }
     check_folder_names("[[runs]] name", recipe.runs.iter().map(|run| run.name.as_str()))?;
-    for run in &recipe.runs {
-        let is_made = run.model == "rl"
-            || run.model == BASE
-            || recipe.prefixes().iter().any(|prefix| run.model == format!("{prefix}sft"))
-            || recipe.variants.iter().any(|variant| variant.name == run.model);
-        if !is_made {
-            let message = "which the recipe does not train; name `base`, `sft`, `rl` or a variant";
-            return Err(format!("[[runs]] `{}` is of model `{}`, {message}", run.name, run.model));
-        }
-    }
     for comparison in &recipe.comparisons {
         let is_unknown = |name: &&String| !recipe.runs.iter().any(|run| run.name == **name);
         if let Some(name) = [&comparison.a, &comparison.b].into_iter().find(is_unknown) {
@@ -95,34 +88,30 @@ fn check(recipe: &NanoRecipe) -> Result<(), String> {
             return Err(format!("[[comparisons]] `{title}` names `{name}`, which is not the name of a run"));
         }
     }
-    recipe.predictions.iter().try_for_each(|prediction| predicted(recipe, prediction))
+    // Every run is of a model that is made, also where the variants are not.
+    let graph = |full| {
+        let options = GraphOptions { full, ..GraphOptions::new("out") };
+        stages::graph(recipe, &options).map_err(|error| error.to_string())
+    };
+    graph(false)?;
+    let full = graph(true)?;
+    recipe.predictions.iter().try_for_each(|prediction| predicted(recipe, &full, prediction))
 }
 
 /// The names that a prediction is about exist.
-fn predicted(recipe: &NanoRecipe, prediction: &Prediction) -> Result<(), String> {
+fn predicted(recipe: &NanoRecipe, graph: &Graph, prediction: &Prediction) -> Result<(), String> {
     let title = &prediction.title;
     if prediction.tests.is_empty() {
         return Err(format!("[[predictions]] `{title}` has no tests"));
     }
-    let is_measured = |name: &str| {
-        let arm = name.strip_suffix("-measured").unwrap_or_default();
-        recipe.measured_prompts.is_some()
-            && (recipe.prefixes().iter().any(|prefix| *name == format!("{prefix}measured"))
-                || (arm == "rl" && recipe.rl.rollout.think_prefix)
-                || recipe.variants.iter().any(|variant| {
-                    variant.name == arm && recipe.variant(variant).is_ok_and(|rl| rl.rollout.think_prefix)
-                }))
-    };
+    let has_curves =
+        |stage: &&Stage| stage.kind::<Reinforcement>().is_some() || stage.kind::<Measurement>().is_some();
+    let trained: Vec<&str> = graph.stages().iter().filter(has_curves).map(Stage::name).collect();
     for Test { figure, a, b, .. } in &prediction.tests {
         for name in a.iter().chain([b]) {
             let (is_known, what) = match figure.as_str() {
                 ACCURACY => (recipe.runs.iter().any(|run| run.name == *name), "a run"),
-                _ => (
-                    name == "rl"
-                        || recipe.variants.iter().any(|variant| variant.name == *name)
-                        || is_measured(name),
-                    "`rl`, a variant or a measurement",
-                ),
+                _ => (trained.contains(&name.as_str()), "`rl`, a variant or a measurement"),
             };
             if !is_known {
                 return Err(format!("[[predictions]] `{title}`: {figure} of `{name}`, which is not {what}"));
@@ -173,6 +162,8 @@ mod tests {
         assert!(refused(|recipe| recipe.variants[0].name = "sft".to_owned()).contains("taken"));
         assert!(refused(|recipe| recipe.runs[0].name = recipe.runs[1].name.clone()).contains("twice"));
         assert!(refused(|recipe| recipe.runs[0].model = "gone".to_owned()).contains("`gone`"));
+        // Trained with `--full` only, while the run is not.
+        assert!(refused(|recipe| recipe.runs[0].model = "grpo".to_owned()).contains("`full = true`"));
         assert!(refused(|recipe| recipe.comparisons[0].a = "gone".to_owned()).contains("`gone`"));
         let kappa = r#"
             title = "calls"

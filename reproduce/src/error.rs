@@ -63,10 +63,16 @@ pub enum Error {
     Recipe(#[from] RecipeError),
     /// A run of a model that is not trained.
     #[error(
-        "[[runs]] `{0}` is of model `{1}`, which is not trained here; name `base`, `sft`, `rl` or a variant (these \
-         with `full = true`)"
+        "[[runs]] `{run}` is of model `{model}`; there are {made}, and variants for runs with `full = true`"
     )]
-    NoModel(String, String),
+    NoModel {
+        /// The run.
+        run: String,
+        /// The model that it names.
+        model: String,
+        /// Models that are trained here, and the base checkpoint.
+        made: String,
+    },
     /// The folder of the recipe cannot be locked.
     #[error(transparent)]
     Journal(#[from] JournalError),

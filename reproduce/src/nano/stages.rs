@@ -67,7 +67,11 @@ pub fn graph(recipe: &NanoRecipe, options: &GraphOptions) -> Result<Graph, Error
         }
         for run in &runs {
             let model = models.iter().find(|model| model.name == run.model);
-            let model = model.ok_or_else(|| Error::NoModel(run.name.clone(), run.model.clone()))?;
+            let model = model.ok_or_else(|| Error::NoModel {
+                run: run.name.clone(),
+                model: run.model.clone(),
+                made: models.iter().map(|model| model.name.as_str()).collect::<Vec<_>>().join(", "),
+            })?;
             let work = evaluation(recipe, run, seed, model.folder.clone(), folder(&graph, world));
             let inputs = [world, model.stage];
             evaluations.push(graph.add(&run.name, Some(seed), &inputs, work));

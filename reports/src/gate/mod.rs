@@ -26,12 +26,15 @@ mod seeds;
 mod show;
 mod speed;
 
+use std::path::{Path, PathBuf};
+
 use paravt_suite::printable::printable_line;
 use paravt_suite::run::Manifest;
 use serde::{Deserialize, Serialize};
 
+use crate::contrast::{Contrast, Pair, Side};
 use crate::decide::Lost;
-use crate::runs::{ReportError, Run};
+use crate::runs::{ReportError, Run, name_runs};
 use baseline::Split;
 
 pub use baseline::Baseline;
@@ -44,6 +47,8 @@ pub use seeds::Seeds;
 pub use show::{json, markdown, terminal};
 pub use speed::ENTRIES;
 
+/// Folder of the entries, beside runs of the same name.
+const BASELINE: &str = "baseline";
 /// Before the settings in which a run differs from its entry.
 const DIFFERS: &str = "differs from the baseline: ";
 const NOT_RUN: &str = "the baseline has this split, and it was not run";
@@ -101,6 +106,9 @@ impl Check {
 pub struct Verdict {
     /// In the order of the runs; what was not run at the end.
     pub checks: Vec<Check>,
+    /// What the runs and the entries of the baseline answer: of a run that measured something else as well.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contrasts: Vec<Contrast>,
     /// Numbers of each run for the history.
     pub scores: Vec<Score>,
     /// Times, likewise.
@@ -158,6 +166,7 @@ pub fn check(
     let hosts: Vec<String> = runs.iter().map(|run| measurement::host_fingerprint(&run.manifest)).collect();
     let mut verdict = Verdict {
         checks: Vec::new(),
+        contrasts: Vec::new(),
         scores: Vec::new(),
         timings: Vec::new(),
         baseline: baseline.hash(),
@@ -188,10 +197,12 @@ fn splits(
 ) -> Result<(), ReportError> {
     let rule = &baseline.rule;
     let mut judged = vec![false; baseline.splits.len()];
-    let mut fit = Vec::new();
+    let (mut fit, mut compared) = (Vec::new(), Vec::new());
     for run in runs {
         let group = group(runs, run);
-        match entry(baseline, run) {
+        let found = entry(baseline, run);
+        compared.extend(found.nearest().map(|index| (baseline.splits[index].run(), run)));
+        match found {
             Found::Entry(index) => {
                 judged[index] = true;
                 let split = &baseline.splits[index];
@@ -207,6 +218,7 @@ fn splits(
             }
         }
     }
+    verdict.contrasts = contrasts(&mut compared);
     for ((check, score), (group, _, run)) in score::judge(&fit, rule.score).into_iter().zip(&fit) {
         verdict.checks.push(check);
         verdict.scores.extend(score);
@@ -225,6 +237,23 @@ fn splits(
     Ok(())
 }
 
+/// What runs and the entries that come nearest to them answer, as `compare` of the two would say it.
+fn contrasts(compared: &mut [(Run, &Run)]) -> Vec<Contrast> {
+    let mut manifests: Vec<Manifest> = compared.iter().map(|(_, run)| run.manifest.clone()).collect();
+    let folders: Vec<PathBuf> = compared.iter().map(|(_, run)| run.path.clone()).collect();
+    let entries = compared.iter_mut().map(|(entry, _)| {
+        let folder = Path::new(BASELINE).join(&entry.manifest.task.name);
+        (folder, &mut entry.manifest)
+    });
+    name_runs(entries.chain(folders.into_iter().zip(&mut manifests)));
+    let pairs = compared.iter().zip(&manifests).filter_map(|((entry, run), manifest)| {
+        let [entry, run] = [Side::from(entry), Side { manifest, ..Side::from(*run) }];
+        // Runs without a sample in common have nothing to compare.
+        Pair::of([(0, &entry), (1, &run)]).ok()
+    });
+    Contrast::all(pairs.collect())
+}
+
 /// Name of a run's checks: its split, and its own name where the split was run several times.
 fn group(runs: &[Run], run: &Run) -> String {
     let task = &run.manifest.task.name;
@@ -237,6 +266,16 @@ enum Found {
     Entry(usize),
     /// None: the entry that comes nearest, if any, and why not.
     Nothing(Option<usize>, String),
+}
+
+impl Found {
+    /// The entry that the run is compared with.
+    fn nearest(&self) -> Option<usize> {
+        match self {
+            Self::Entry(index) => Some(*index),
+            Self::Nothing(index, _) => *index,
+        }
+    }
 }
 
 fn entry(baseline: &Baseline, run: &Run) -> Found {

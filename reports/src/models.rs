@@ -75,13 +75,15 @@ fn words(name: &str) -> Vec<String> {
 
 /// A number of parameters: `8b`.
 fn is_size(word: &str) -> bool {
-    word.strip_suffix('b').is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+    word.strip_suffix('b')
+        .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// An id of the hub is `OWNER/NAME`; a path has more parts, or begins as a path.
 fn is_id(name: &str) -> bool {
     let mut parts = name.split('/');
-    let is_part = |part: Option<&str>| part.is_some_and(|part| !part.is_empty() && !part.starts_with(['.', '~']));
+    let is_part =
+        |part: Option<&str>| part.is_some_and(|part| !part.is_empty() && !part.starts_with(['.', '~']));
     is_part(parts.next()) && is_part(parts.next()) && parts.next().is_none()
 }
 
@@ -113,7 +115,9 @@ mod tests {
         ] {
             assert_eq!(of(name), Naming::Other, "{name}");
         }
-        for name in ["default", "stub-8b", "Qwen3-VL-8B", "qwen3", "Qwen3-VL-8B-Instruct-mine", "./tuned", "/a/b"] {
+        for name in
+            ["default", "stub-8b", "Qwen3-VL-8B", "qwen3", "Qwen3-VL-8B-Instruct-mine", "./tuned", "/a/b"]
+        {
             assert_eq!(of(name), Naming::Unknown, "{name}");
         }
     }

@@ -171,7 +171,8 @@ impl Settings {
         let model = self.models.iter().find(|model| model.rows.iter().any(|known| known == row))?;
         if let Some((about, start)) = training.about.as_ref().zip(model.trained_from.as_ref()) {
             let why = format!("another model: trained from {} (published: from {start})", about.base_model);
-            return Some((Naming::Other, why)).filter(|_| Naming::of(&about.base_model, start) == Naming::Other);
+            return Some((Naming::Other, why))
+                .filter(|_| Naming::of(&about.base_model, start) == Naming::Other);
         }
         let name = &manifest.backend.model;
         let naming = |id: &String| Naming::of(name, id);
@@ -349,6 +350,10 @@ mod tests {
         let (settings, paper) = (Settings::embedded().unwrap(), PaperNumbers::embedded().unwrap());
         for row in paper.rows_of_all_tables() {
             assert!(settings.row(&row).is_some() || settings.authors.row(&row).is_some(), "{row}");
+            let model = row.strip_suffix(BY_AUTHORS).unwrap_or(&row);
+            let is_known = settings.models.iter().any(|known| known.rows.iter().any(|row| row == model));
+            let is_unpublished = settings.row(&row).is_some_and(|row| row.unpublished.is_some());
+            assert!(is_known || is_unpublished, "{row}: no model");
         }
         for (split, _) in SPLITS {
             assert!(settings.split(split).is_some(), "{split}");

@@ -70,7 +70,9 @@ fn partner(run: &Side<'_>, at: usize, first: &[Side<'_>], second: &[Side<'_>]) -
     let task = &run.manifest.task;
     let of_split = second.iter().position(|other| other.manifest.task.name == task.name);
     of_split.or_else(|| {
-        let is_left = |name: &str| !first.iter().enumerate().any(|(other, run)| other != at && run.manifest.task.name == name);
+        let is_left = |name: &str| {
+            !first.iter().enumerate().any(|(other, run)| other != at && run.manifest.task.name == name)
+        };
         second.iter().position(|other| {
             let theirs = &other.manifest.task;
             theirs.hub == task.hub && other.subtitles != run.subtitles && is_left(&theirs.name)

@@ -60,14 +60,17 @@ impl Row<'_> {
 
 /// B against A: of each contrast the mean of its splits, where there are several, then a row per split. `crops` counts the
 /// flips, gained and lost, in which B made a tool call.
-pub(crate) fn comparison(
-    contrasts: &[Contrast],
-    crops: impl Fn(&Pair) -> Option<[usize; 2]>,
-) -> Table {
+pub(crate) fn comparison(contrasts: &[Contrast], crops: impl Fn(&Pair) -> Option<[usize; 2]>) -> Table {
     let mut rows: Vec<Row<'_>> = Vec::new();
     for contrast in contrasts {
         let mean = contrast.effects.first().filter(|effect| effect.split.is_none());
-        rows.extend(mean.map(|effect| Row { contrast, title: ALL, effect: Some(effect), pair: None, crops: None }));
+        rows.extend(mean.map(|effect| Row {
+            contrast,
+            title: ALL,
+            effect: Some(effect),
+            pair: None,
+            crops: None,
+        }));
         rows.extend(contrast.pairs.iter().map(|pair| Row {
             contrast,
             title: &pair.title,
@@ -93,7 +96,9 @@ pub(crate) fn comparison(
         .count("unpaired", "unpaired", |row| Some(row.pair?.unpaired))
         .share("a_percent", "A, %", |row| row.mean(|pair| pair.a, |effect| effect.a))
         .share("b_percent", "B, %", |row| row.mean(|pair| pair.b, |effect| effect.b))
-        .share("difference_points", "B - A", |row| row.mean(|pair| pair.difference, |effect| effect.difference))
+        .share("difference_points", "B - A", |row| {
+            row.mean(|pair| pair.difference, |effect| effect.difference)
+        })
         .share("low_points", "low", |row| Some(row.interval()?.0))
         .share("high_points", "high", |row| Some(row.interval()?.1))
         .count("videos", "videos", |row| match row.pair {
@@ -115,9 +120,7 @@ pub(crate) fn comparison(
         .real("tokens_per_point", "tokens per point gained", |row| Some(row.pair?.cost_per_point()?.0))
         .real("seconds_per_point", "seconds per point gained", |row| Some(row.pair?.cost_per_point()?.1))
         .text("also", "also differs", |row| row.contrast.also.join("; "))
-        .text("task", "split", |row| {
-            row.pair.map_or_else(|| MEAN.to_owned(), |pair| pair.task.clone())
-        })
+        .text("task", "split", |row| row.pair.map_or_else(|| MEAN.to_owned(), |pair| pair.task.clone()))
         .beside()
         .toned("word", "verdict", word)
         .beside()

@@ -68,7 +68,8 @@ fn of_split(runs: &[Side<'_>], group: &[usize]) -> Vec<[usize; 2]> {
         for run in group {
             let centre = centres.entry(classes.of_run(*run)).or_insert(*run);
             let is_less = |edge: &&Edge| {
-                let [a, b] = if edge.question.is_swapped { [1, 0] } else { [0, 1] }.map(|side| edge.runs[side]);
+                let [a, b] =
+                    if edge.question.is_swapped { [1, 0] } else { [0, 1] }.map(|side| edge.runs[side]);
                 [a, b] == [*run, *centre]
             };
             if factor.is_ordered() && edges.iter().filter(of_factor).any(|edge| is_less(&edge)) {

@@ -24,8 +24,8 @@ use crate::settings::DataFacts;
 use crate::tone::Tone;
 
 pub(crate) use among::among;
-pub(crate) use effects::{Paired, effects};
 pub use effects::{ALL, Effect};
+pub(crate) use effects::{Paired, effects};
 pub(crate) use names::Varying;
 pub use pair::Pair;
 pub(crate) use question::Question;

@@ -6,8 +6,8 @@ use paravt_suite::profile::Profile;
 use paravt_suite::run::Manifest;
 use serde_json::Value;
 
-use super::question::Question;
 use super::MANY;
+use super::question::Question;
 use crate::models;
 
 /// The order in which fields stand in a name; all others follow.
@@ -52,8 +52,9 @@ impl Varying {
 
     /// Name of a run by these fields but those `without`; `None` where no field is left that has a word for it.
     pub(crate) fn name(&self, manifest: &Manifest, without: &[&str]) -> Option<String> {
+        let order: [&str; 8] = ORDER;
         let rest = self.fields.iter().map(String::as_str).filter(|name| !ORDER.contains(name));
-        let known = ORDER.into_iter().filter(|name| self.fields.contains(*name));
+        let known = order.into_iter().filter(|name| self.fields.contains(*name));
         let words = known.chain(rest).filter(|name| !without.contains(name));
         let words: Vec<String> = words.filter_map(|name| self.word(manifest, name)).collect();
         (!words.is_empty()).then(|| words.join(" · "))
@@ -63,7 +64,9 @@ impl Varying {
     fn word(&self, manifest: &Manifest, field: &str) -> Option<String> {
         let plan = &manifest.plan;
         let word = match field {
-            "mode" if self.by_tool => if manifest.offers_tool { "with tool" } else { "without tool" }.to_owned(),
+            "mode" if self.by_tool => {
+                if manifest.offers_tool { "with tool" } else { "without tool" }.to_owned()
+            }
             "mode" => plan.mode.to_string(),
             "model" => models::short(&manifest.backend.model).to_owned(),
             "protocol" => format!("protocol {}", manifest.protocol),

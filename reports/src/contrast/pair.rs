@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use paravt_suite::run::Difference;
 use serde::Serialize;
 
-use super::{Side, tone, word};
 use super::question::Factor;
+use super::{Side, tone, word};
 use crate::decide::{Effect, Family, Lost, Margin, Verdict};
 use crate::pairs::{Flip, Flips, Pairs};
 use crate::runs::ReportError;

@@ -151,7 +151,7 @@ impl Question {
             Factor::Tool => "With the tool against without it".to_owned(),
             Factor::Subtitles => "With subtitles against without".to_owned(),
             Factor::More(name) => {
-                let words = MORE.iter().find(|(known, _)| known == name).map_or("", |(_, words)| words);
+                let words = MORE.iter().find(|(known, _)| known == name).map_or("", |(_, words)| *words);
                 let [a, b] = [a, b].map(|run| match amount(run, name) {
                     usize::MAX => "any number of".to_owned(),
                     amount => amount.to_string(),
@@ -159,7 +159,9 @@ impl Question {
                 format!("{b} {words} against {a}")
             }
             _ if names[0] != names[1] => format!("{} − {}", names[1], names[0]),
-            Factor::Model => format!("{} − {}", models::short(&b.backend.model), models::short(&a.backend.model)),
+            Factor::Model => {
+                format!("{} − {}", models::short(&b.backend.model), models::short(&a.backend.model))
+            }
             _ => "B − A".to_owned(),
         }
     }
@@ -178,7 +180,7 @@ fn factor([first, second]: [&Manifest; 2], subtitles: [bool; 2], found: &[Differ
     if first.task.name != second.task.name && subtitles[0] != subtitles[1] {
         return Factor::Subtitles;
     }
-    if let Some((name, _)) = MORE.iter().find(|(name, _)| differs(name)) {
+    if let Some(&(name, _)) = MORE.iter().find(|(name, _)| differs(name)) {
         return Factor::More(name);
     }
     let model = |one: &Difference| OF_MODEL.iter().any(|of| one.name.starts_with(of));

@@ -85,7 +85,10 @@ fn what_else_differs_is_said_from_a_to_b() {
         run.plan.temperature = 0.5;
         run.backend.model = "owner/two-8b".into();
     });
-    let also = vec!["model was owner/two-8b, now owner/one-8b".to_owned(), "temperature was 0.5, now 0.0".to_owned()];
+    let also = vec![
+        "model was owner/two-8b, now owner/one-8b".to_owned(),
+        "temperature was 0.5, now 0.0".to_owned(),
+    ];
     let found = [true, false].map(|is_swapped| (Factor::Tool, is_swapped, also.clone()));
     assert_eq!(both(&run(|_| {}), &other), found);
 }
@@ -115,7 +118,11 @@ fn questions(runs: &[Manifest]) -> Vec<String> {
     let record = fixtures::record("0", 1.0);
     let side = |manifest| Side {
         manifest,
-        samples: samples(&fixtures::plan(paravt_suite::profile::Profile::Paper).switches, std::slice::from_ref(&record)).frame,
+        samples: samples(
+            &fixtures::plan(paravt_suite::profile::Profile::Paper).switches,
+            std::slice::from_ref(&record),
+        )
+        .frame,
         lost: Lost::default(),
         subtitles: false,
     };
@@ -139,8 +146,7 @@ fn runs_that_differ_in_one_thing_are_compared() {
             model(&format!("owner/{name}"))(run);
         })
     };
-    let two_by_two =
-        [named("m1", |_| {}), named("m1", no_tool), named("m2", no_tool), named("m2", |_| {})];
+    let two_by_two = [named("m1", |_| {}), named("m1", no_tool), named("m2", no_tool), named("m2", |_| {})];
     assert_eq!(
         questions(&two_by_two),
         [

@@ -194,7 +194,7 @@ pub(super) fn html(view: &View) -> Value {
 /// The comparisons among the runs, with the flips in which B made a tool call; `None` without any.
 pub(super) fn compared(report: &Report, runs: &[&Run]) -> Option<Table> {
     let with_crops = |pair: &Pair| {
-        let records = runs.get(pair.positions[1]).map_or(&[][..], |run| &run.records);
+        let records = runs.get(pair.positions[1]).map_or(&[][..], |run| &run.records[..]);
         let calls: BTreeMap<&str, usize> = records
             .iter()
             .map(|record| (record.sample.uid.as_str(), record.transcript.tool_calls.len()))

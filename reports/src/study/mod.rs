@@ -14,8 +14,8 @@ use crate::training::Training;
 pub use crate::contrast::{ALL, Effect};
 pub use answers::Effort;
 pub use predictions::{ACCURACY, Predicted, Prediction, Region, Test, Tested};
-pub use show::{tables, terminal};
 pub(crate) use show::{ASKED, EXPECTED, FIGURES, PREDICTED, by_split, markdown, predictions};
+pub use show::{tables, terminal};
 
 /// Planned comparison of `b` with `a`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

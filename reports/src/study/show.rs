@@ -1,6 +1,8 @@
 //! A study as tables and for a terminal.
 
-use super::{ALL, Answer, Effect, Finding, MORE_SERIES, Predicted, Question, SERIES, Study, Tested, value_at};
+use super::{
+    ALL, Answer, Effect, Finding, MORE_SERIES, Predicted, Question, SERIES, Study, Tested, value_at,
+};
 use crate::export;
 use crate::table::{Kind, Pick, Table, col, interval};
 use crate::terminal::{Lines, Text, Tone, counted};

@@ -127,7 +127,10 @@ fn an_ablation_of_the_tool_is_said_alike_in_every_order_and_place() {
 fn of_two_models_neither_is_better_and_both_are_named() {
     let other = |run: &mut Run| run.manifest.backend.model = "owner/other-8b".into();
     let (headline, _, sentence) = reported(&ordered(other, &[0, 1, 2, 3]));
-    assert!(sentence.starts_with("made-up-8b − other-8b: +40.0 points on the mean of the splits"), "{sentence}");
+    assert!(
+        sentence.starts_with("made-up-8b − other-8b: +40.0 points on the mean of the splits"),
+        "{sentence}"
+    );
     assert!(headline[0].starts_with("apart\">"), "{headline:?}");
     let (headline, _, back) = reported(&ordered(other, &[2, 3, 0, 1]));
     assert!(back.starts_with("other-8b − made-up-8b: -40.0 points"), "{back}");
@@ -157,7 +160,10 @@ fn the_rows_of_a_split_with_subtitles_are_compared_with_those_without() {
     };
     let runs = [run("a", "videomme_wsub", 30, with), run("a", "videomme", 20, |_| {})];
     let (_, _, sentence) = reported(&runs);
-    assert!(sentence.starts_with("With subtitles against without: +25.0 points on videomme_wsub"), "{sentence}");
+    assert!(
+        sentence.starts_with("With subtitles against without: +25.0 points on videomme_wsub"),
+        "{sentence}"
+    );
     for (a, b) in [(0, 1), (1, 0)] {
         let said = compared(&runs[a..=a], &runs[b..=b]);
         assert!(said.starts_with(&sentence), "{said}");
@@ -170,12 +176,16 @@ fn videos_that_two_splits_share_are_one_draw() {
         let mut runs = ordered(without_tool, &[0, 1, 2, 3]);
         for run in runs.iter_mut().filter(|run| apart && run.manifest.task.name == "mlvu") {
             let records = run.records.iter_mut();
-            records.for_each(|record| record.sample.video = format!("other/{}", record.sample.video_name()).into());
+            records.for_each(|record| {
+                record.sample.video = format!("other/{}", record.sample.video_name()).into()
+            });
         }
         let report = Report::build(&runs, None).unwrap();
         report.contrasts[0].effects[0].estimates[0].unwrap()
     };
     let (shared, apart) = (effect(false), effect(true));
     assert_eq!((shared.clusters, apart.clusters), (ROWS / 2, ROWS));
-    assert!((shared.estimate - apart.estimate).abs() < 1e-12 && shared.standard_error != apart.standard_error);
+    assert!(
+        (shared.estimate - apart.estimate).abs() < 1e-12 && shared.standard_error != apart.standard_error
+    );
 }

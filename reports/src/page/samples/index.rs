@@ -85,11 +85,7 @@ impl Numbers {
 }
 
 /// The index, and the records in its order.
-pub(super) fn index<'a>(
-    runs: &[&'a Run],
-    names: &Names,
-    contrasts: &[Contrast],
-) -> (Index, Vec<&'a Record>) {
+pub(super) fn index<'a>(runs: &[&'a Run], names: &Names, contrasts: &[Contrast]) -> (Index, Vec<&'a Record>) {
     let (mut errors, mut tags) = (Numbers::default(), Numbers::default());
     let (mut questions, mut samples) = (Questions::default(), Samples::default());
     let ordered = by_question(runs);

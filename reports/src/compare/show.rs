@@ -138,17 +138,17 @@ pub(crate) fn comparison(contrasts: &[Contrast], crops: impl Fn(&Pair) -> Option
 /// The mean of the splits in a narrow column.
 const MEAN: &str = "mean";
 
-/// The columns that fit a page.
+/// The columns that fit a page, the result first; the first of all tells comparisons apart.
 pub(crate) const PAGE: [Pick; 16] = [
     col("question"),
     col("split"),
+    col("difference_points"),
+    interval("low_points", "high_points", "95 %"),
+    col("verdict"),
     col("pairs"),
     col("a_percent"),
     col("b_percent"),
-    col("difference_points"),
-    interval("low_points", "high_points", "95 %"),
     col("p_holm"),
-    col("verdict"),
     col("detectable_points"),
     col("gained"),
     col("gained_with_crops"),

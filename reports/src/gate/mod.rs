@@ -26,15 +26,13 @@ mod seeds;
 mod show;
 mod speed;
 
-use std::path::{Path, PathBuf};
-
 use paravt_suite::printable::printable_line;
 use paravt_suite::run::Manifest;
 use serde::{Deserialize, Serialize};
 
-use crate::contrast::{Contrast, Pair, Side};
+use crate::contrast::{Contrast, Pair, Side, Varying};
 use crate::decide::Lost;
-use crate::runs::{ReportError, Run, name_runs};
+use crate::runs::{ReportError, Run};
 use baseline::Split;
 
 pub use baseline::Baseline;
@@ -47,7 +45,7 @@ pub use seeds::Seeds;
 pub use show::{json, markdown, terminal};
 pub use speed::ENTRIES;
 
-/// Folder of the entries, beside runs of the same name.
+/// Name of an entry beside a run of the same name.
 const BASELINE: &str = "baseline";
 /// Before the settings in which a run differs from its entry.
 const DIFFERS: &str = "differs from the baseline: ";
@@ -218,7 +216,7 @@ fn splits(
             }
         }
     }
-    verdict.contrasts = contrasts(&mut compared);
+    verdict.contrasts = contrasts(compared);
     for ((check, score), (group, _, run)) in score::judge(&fit, rule.score).into_iter().zip(&fit) {
         verdict.checks.push(check);
         verdict.scores.extend(score);
@@ -238,14 +236,18 @@ fn splits(
 }
 
 /// What runs and the entries that come nearest to them answer, as `compare` of the two would say it.
-fn contrasts(compared: &mut [(Run, &Run)]) -> Vec<Contrast> {
+fn contrasts(mut compared: Vec<(Run, &Run)>) -> Vec<Contrast> {
     let mut manifests: Vec<Manifest> = compared.iter().map(|(_, run)| run.manifest.clone()).collect();
-    let folders: Vec<PathBuf> = compared.iter().map(|(_, run)| run.path.clone()).collect();
-    let entries = compared.iter_mut().map(|(entry, _)| {
-        let folder = Path::new(BASELINE).join(&entry.manifest.task.name);
-        (folder, &mut entry.manifest)
-    });
-    name_runs(entries.chain(folders.into_iter().zip(&mut manifests)));
+    let entries = compared.iter().map(|(entry, _)| &entry.manifest);
+    let varying = Varying::of(&entries.chain(&manifests).collect::<Vec<_>>());
+    for ((entry, _), run) in compared.iter_mut().zip(&mut manifests) {
+        for manifest in [&mut entry.manifest, &mut *run] {
+            manifest.label = manifest.label.take().or_else(|| varying.name(manifest, &[]));
+        }
+        if entry.manifest.display_name() == run.display_name() {
+            entry.manifest.label = Some(BASELINE.to_owned());
+        }
+    }
     let pairs = compared.iter().zip(&manifests).filter_map(|((entry, run), manifest)| {
         let [entry, run] = [Side::from(entry), Side { manifest, ..Side::from(*run) }];
         // Runs without a sample in common have nothing to compare.

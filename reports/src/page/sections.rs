@@ -209,16 +209,21 @@ pub(super) fn compared(report: &Report, runs: &[&Run]) -> Option<Table> {
 
 /// The same in the columns that fit a page, and what each comparison says.
 pub(super) fn comparisons(report: &Report, runs: &[&Run]) -> Option<Value> {
-    let table = html(&compared(report, runs)?.view(&compare::PAGE));
+    let contrasts = contrasts(report);
+    // Of one comparison every row is of the same.
+    let picks = if contrasts.len() == 1 { &compare::PAGE[1..] } else { &compare::PAGE[..] };
+    let table = html(&compared(report, runs)?.view(picks));
     let sides = |contrast: &Contrast| {
-        let Contrast { question, a, b, also, apart, .. } = contrast;
-        let sides = a.as_ref().zip(b.as_ref()).map(|(a, b)| format!("A {a}, B {b}"));
+        let Contrast { question, is_ordered, a, b, also, apart, .. } = contrast;
+        // Without an order the question is of the names.
+        let named = a.as_ref().zip(b.as_ref()).filter(|_| *is_ordered || contrasts.len() == 1);
+        let named = named.map(|(a, b)| format!("A {a}, B {b}"));
         let also = (!also.is_empty()).then(|| format!("also differs: {}", also.join("; ")));
         let apart = (!apart.is_empty()).then(|| format!("left out: {}", apart.join("; ")));
-        let facts: Vec<String> = [sides, also, apart].into_iter().flatten().collect();
-        (visible(question), visible(&facts.join(". ")))
+        let facts: Vec<String> = [named, also, apart].into_iter().flatten().collect();
+        (!facts.is_empty()).then(|| (visible(question), visible(&facts.join(". "))))
     };
-    Some(context! { table, sides => contrasts(report).iter().map(sides).collect::<Vec<_>>() })
+    Some(context! { table, sides => contrasts.iter().filter_map(sides).collect::<Vec<_>>() })
 }
 
 /// The scores in the columns that fit a page; the exported table has all.

@@ -10,7 +10,7 @@ use super::{Side, tone, word};
 use crate::decide::{Effect, Family, Lost, Margin, Verdict};
 use crate::pairs::{Flip, Flips, Pairs};
 use crate::runs::ReportError;
-use crate::statistics::Cluster;
+use crate::statistics::{Cluster, mean};
 use crate::tone::Tone;
 
 /// One split in two runs. Values are shares; `b` less `a`.
@@ -144,7 +144,8 @@ impl Pair {
             unpaired: pairs.unpaired,
             a: means.a,
             b: means.b,
-            difference: means.b - means.a,
+            // Of the same sums as its interval: everywhere the number is this one, to the last digit.
+            difference: mean(differences.values()).unwrap_or_default(),
             effect,
             interval: effect.filter(|_| !pairs.are_equal()).map(|effect| effect.interval_from(means.a)),
             p: effect.map(|effect| effect.p()),

@@ -70,6 +70,14 @@ fn notes(text: &mut Text, cell: &Cell) {
     if !notes.is_empty() {
         text.line(format!("  {}", notes.join(", ")));
     }
+    for line in cell
+        .summary
+        .unread
+        .iter()
+        .flat_map(|unread| unread.to_string().lines().map(str::to_owned).collect::<Vec<_>>())
+    {
+        text.line(format!("  {line}"));
+    }
 }
 
 fn section(text: &mut Text, cell: &Cell) {

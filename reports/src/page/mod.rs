@@ -94,6 +94,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             gaps => sections::gaps(report),
             study => sections::study(report),
             scores => sections::scores(report),
+            unread => sections::unread(report),
             claims => sections::claims(report),
             windows => charts::windows(report),
             widths => charts::widths(report),

@@ -6,6 +6,7 @@ use minijinja::{Value, context};
 
 use super::methods;
 use super::visible::visible;
+use crate::cells::Cell;
 use crate::compare::{self, Flip, Pair};
 use crate::decide::Verdict;
 use crate::paper::{PaperError, PaperNumbers};
@@ -200,6 +201,18 @@ pub(super) fn compared(runs: &[&Run], pairs: &BTreeMap<usize, Pair>) -> Table {
 pub(super) fn comparisons(runs: &[&Run], pairs: &BTreeMap<usize, Pair>) -> Option<Value> {
     let view = compared(runs, pairs).view(&compare::PAGE);
     (view.rows > 0).then(|| html(&View { title: "Runs of one split against its first".to_owned(), ..view }))
+}
+
+/// Runs with more than a tenth of their replies unread.
+pub(super) fn unread(report: &Report) -> Vec<Value> {
+    let of_cell = |cell: &Cell| {
+        let unread = cell.summary.unread.as_ref()?;
+        let examples: Vec<(String, String)> =
+            unread.examples.iter().map(|(uid, text)| (visible(uid), visible(text))).collect();
+        let run = visible(&format!("{}, {}", cell.title, cell.run));
+        Some(context! { run, n => unread.n, of => unread.of, examples })
+    };
+    report.cells.iter().filter_map(of_cell).collect()
 }
 
 /// The scores in the columns that fit a page; the exported table has all.

@@ -216,9 +216,9 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         summary,
         lost: run.facts.lost,
         split_rows: manifest.selection.split_rows * manifest.plan.repeat,
-        interval: headline.map(|effect| scaled(effect.interval(), headline_scale)),
+        interval: headline.and_then(|effect| Some(scaled(effect.interval()?, headline_scale))),
         standard_error: headline.map(|effect| headline_scale * effect.standard_error),
-        interval_over_samples: effect.map(|effect| scaled(effect.interval(), scale)),
+        interval_over_samples: effect.and_then(|effect| Some(scaled(effect.interval()?, scale))),
         videos: clusters.len(),
         paper,
         torn_bytes: run.torn_bytes,
@@ -245,7 +245,7 @@ fn over_groups(run: &RunDigest, tag: &str) -> Option<Effect> {
     };
     let merged: Vec<usize> = groups.keys().map(|label| merged(label)).collect();
     let groups: Vec<_> = groups.into_values().collect();
-    Effect::of_grouped(mean_of_merged_means(&groups, &merged)?, Support::Share)
+    Effect::of_mean(mean_of_merged_means(&groups, &merged)?, Support::Share)
 }
 
 /// Judges the comparable cells of each published row together.
@@ -295,7 +295,7 @@ fn compare(
         row: row.to_owned(),
         published,
         difference: 100.0 * value - published,
-        interval: effect.map(|effect| points(effect.interval())),
+        interval: effect.and_then(|effect| Some(points(effect.interval()?))),
         margin,
         p_holm: None,
         weak: effect.is_none_or(|effect| effect.is_weak()),

@@ -98,7 +98,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             windows => charts::windows(report),
             widths => charts::widths(report),
             training => charts::training(report, &ordered),
-            methods => methods::methods(report, &ordered),
+            methods => methods::methods(report, &ordered, pairs.len()),
             setups => sections::html(&sections::setups(report, &ordered).whole()),
             comparisons => sections::comparisons(&ordered, &pairs),
             provenance => provenance::provenance(&ordered),

@@ -19,11 +19,11 @@ pub(crate) struct Multiplicity {
 impl Multiplicity {
     /// Of a report.
     pub(crate) fn of(report: &Report) -> Self {
-        let mut found = Self::default();
-        found.intervals = report.cells.iter().filter(|cell| cell.interval.is_some()).count();
+        let scores = report.cells.iter().filter(|cell| cell.interval.is_some()).count();
         let measures = report.repeats.iter().flat_map(|run| &run.measures);
-        found.intervals += measures.filter(|measure| measure.interval.is_some()).count();
-        found.intervals += report.protocols.iter().filter(|one| one.interval.is_some()).count();
+        let repeated = measures.filter(|measure| measure.interval.is_some()).count();
+        let protocols = report.protocols.iter().filter(|one| one.interval.is_some()).count();
+        let mut found = Self { intervals: scores + repeated + protocols, verdicts: Vec::new() };
         let published = report.cells.iter().filter_map(|cell| cell.paper.as_ref()?.p_holm);
         found.add(published.count(), "against published scores", "the splits of a published row");
         // The claims of a split's score are the verdicts above.
@@ -81,11 +81,16 @@ impl Multiplicity {
             ),
         };
         let single = self.single();
-        format!("{corrected} Intervals are not corrected: {single}. The largest of many differences is larger than it would be again.")
+        format!(
+            "{corrected} Intervals are not corrected: {single}. The largest of many differences is larger than it would be again."
+        )
     }
 
     fn single(&self) -> String {
         let missing = ALPHA * self.intervals as f64;
-        format!("{} of 95 %, each for itself, of which {missing:.1} miss by chance", counted(self.intervals, "interval"))
+        format!(
+            "{} of 95 %, each for itself, of which {missing:.1} miss by chance",
+            counted(self.intervals, "interval")
+        )
     }
 }

@@ -228,7 +228,8 @@ impl Effect {
     /// P-value of "the mean is above `bound`", with a `sign` of -1 "below".
     fn one_sided(&self, sign: f64, bound: f64) -> f64 {
         let (low, high) = self.support.range();
-        let (first, last) = if sign > 0.0 { (bound <= low, bound >= high) } else { (bound >= high, bound <= low) };
+        let (first, last) =
+            if sign > 0.0 { (bound <= low, bound >= high) } else { (bound >= high, bound <= low) };
         let (centre, error) = self.with_added();
         let is_beyond = sign * (self.raw() - bound) > 0.0;
         match self.student() {

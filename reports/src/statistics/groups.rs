@@ -95,7 +95,8 @@ mod tests {
     #[test]
     fn a_mean_that_hangs_on_a_few_videos_is_none() {
         let of = |name: &str, videos: usize| {
-            let cluster = |video: usize| (format!("{name} {video}"), Cluster { sum: (video % 2) as f64, n: 1 });
+            let cluster =
+                |video: usize| (format!("{name} {video}"), Cluster { sum: (video % 2) as f64, n: 1 });
             (0..videos).map(cluster).collect::<BTreeMap<_, _>>()
         };
         assert_eq!(mean_of_means(&[of("few", 3), of("many", 300)]), None);

@@ -14,7 +14,8 @@ const SOME_FAIL: &str = "mean over seeds of which some fail";
 #[test]
 fn every_kind_holds() {
     let rows = simulated();
-    let short: Vec<&Coverage> = rows.iter().filter(|row| row.worst < LEAST && row.kind != SOME_FAIL).collect();
+    let short: Vec<&Coverage> =
+        rows.iter().filter(|row| row.worst < LEAST && row.kind != SOME_FAIL).collect();
     assert!(short.is_empty(), "{short:#?}");
     assert!(rows.iter().all(|row| row.coverage >= row.worst && row.coverage <= 100.0));
 }
@@ -37,7 +38,11 @@ fn the_table_is_what_the_simulation_gives() {
         let setting = of_row(row).into_iter().find(|one| one.name == row.worst_at).unwrap();
         let (coverage, _) = setting.coverage();
         let found = (1000.0 * coverage).round() / 10.0;
-        assert_eq!(found, row.worst, "{}, {}: cargo run --release -p paravt-reports --example coverage", row.kind, row.worst_at);
+        assert_eq!(
+            found, row.worst,
+            "{}, {}: cargo run --release -p paravt-reports --example coverage",
+            row.kind, row.worst_at
+        );
     }
 }
 

@@ -69,7 +69,9 @@ impl Setting {
     /// The same for a setting in whichever order (FNV-1a).
     fn seed(&self) -> u64 {
         let text = format!("{} {} {}", self.kind, self.videos, self.name);
-        text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)) >> 1
+        text.bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+            >> 1
     }
 }
 
@@ -106,7 +108,9 @@ pub(crate) fn settings() -> Vec<Setting> {
     for kind in kinds {
         VIDEOS.iter().for_each(|videos| all.extend(kind(*videos)));
     }
-    [2, 3, 5, 8].iter().for_each(|seeds| all.extend(over_seeds(*seeds)));
+    let mut of_seeds: Vec<Setting> = [2, 3, 5, 8].into_iter().flat_map(over_seeds).collect();
+    of_seeds.sort_by_key(|one| one.kind);
+    all.extend(of_seeds);
     VIDEOS.iter().for_each(|videos| all.extend(families(*videos)));
     all
 }
@@ -140,7 +144,9 @@ impl Questions {
 
     /// With every correlation that there can be.
     fn correlated() -> impl Iterator<Item = (Self, f64)> {
-        let alone = |(questions, correlation): &(Self, f64)| !matches!(questions, Self::Each(1)) || *correlation == 0.0;
+        let alone = |(questions, correlation): &(Self, f64)| {
+            !matches!(questions, Self::Each(1)) || *correlation == 0.0
+        };
         QUESTIONS.into_iter().flat_map(|one| CORRELATIONS.map(|correlation| (one, correlation))).filter(alone)
     }
 }
@@ -181,7 +187,12 @@ fn videos_of(videos: usize, correlation: f64, random: &mut Random) -> Vec<Video>
 }
 
 /// Clusters of a run on these videos: the value of each question from its draw.
-fn run(videos: &[Video], questions: Questions, random: &mut Random, value: impl Fn(f64) -> f64) -> Vec<Cluster> {
+fn run(
+    videos: &[Video],
+    questions: Questions,
+    random: &mut Random,
+    value: impl Fn(f64) -> f64,
+) -> Vec<Cluster> {
     let mut cluster = |(place, video): (usize, &Video)| {
         let n = questions.of(place);
         Cluster { sum: (0..n).map(|_| value(video.draw(random))).sum(), n }
@@ -296,12 +307,15 @@ fn over_draws(
     let few = |(questions, _): &(Questions, f64)| matches!(questions, Questions::Each(1 | 3));
     for (questions, correlation) in Questions::correlated().filter(few) {
         for score in SCORES {
-            let name = format!("score {}, {}, ICC {correlation}, {DRAWS} draws", 100.0 * score, questions.name());
+            let name =
+                format!("score {}, {}, ICC {correlation}, {DRAWS} draws", 100.0 * score, questions.name());
             let draw = move |random: &mut Random| {
                 let cluster = |video| {
                     let common = Video::new(correlation, random);
-                    let add = |sum: Cluster, one: Cluster| Cluster { sum: sum.sum + one.sum, n: sum.n + one.n };
-                    let of_questions = (0..questions.of(video)).map(|_| summed(draws(&common, score, random)));
+                    let add =
+                        |sum: Cluster, one: Cluster| Cluster { sum: sum.sum + one.sum, n: sum.n + one.n };
+                    let of_questions =
+                        (0..questions.of(video)).map(|_| summed(draws(&common, score, random)));
                     of_questions.fold(Cluster { sum: 0.0, n: 0 }, add)
                 };
                 Effect::share(&(0..videos).map(cluster).collect::<Vec<_>>())?.interval()
@@ -346,7 +360,9 @@ impl Groups {
     fn split(self, videos: usize) -> [Range<usize>; 3] {
         let parts = match self {
             Self::Equal => [videos / 3, videos / 3, videos - 2 * (videos / 3)],
-            Self::Unequal => [videos.div_ceil(10), 3 * videos / 10, videos - videos.div_ceil(10) - 3 * videos / 10],
+            Self::Unequal => {
+                [videos.div_ceil(10), 3 * videos / 10, videos - videos.div_ceil(10) - 3 * videos / 10]
+            }
             Self::Shared => return [(); 3].map(|()| 0..videos),
         };
         [0..parts[0], parts[0]..parts[0] + parts[1], parts[0] + parts[1]..videos]
@@ -366,12 +382,19 @@ fn over_groups(videos: usize) -> Vec<Setting> {
     for groups in [Groups::Equal, Groups::Unequal, Groups::Shared] {
         for (questions, correlation) in Questions::correlated() {
             for score in SCORES {
-                let name =
-                    format!("score {}, {}, {}, ICC {correlation}", 100.0 * score, groups.name(), questions.name());
+                let name = format!(
+                    "score {}, {}, {}, ICC {correlation}",
+                    100.0 * score,
+                    groups.name(),
+                    questions.name()
+                );
                 let draw = move |random: &mut Random| {
                     let all = videos_of(videos, correlation, random);
                     let of_group = |videos: Range<usize>| {
-                        named(run(&all[videos.clone()], questions, random, |draw| right(draw, score)), videos.start)
+                        named(
+                            run(&all[videos.clone()], questions, random, |draw| right(draw, score)),
+                            videos.start,
+                        )
                     };
                     Effect::of_groups(&groups.split(videos).map(of_group), Support::Share)?.interval()
                 };
@@ -404,7 +427,8 @@ fn over_splits_and_seeds(videos: usize) -> Vec<Setting> {
                 for split in [0..first, first..videos] {
                     for _ in 0..SEEDS {
                         let difference = |one, other| right(other, b) - right(one, a);
-                        groups.push(named(both.run(split.clone(), questions, random, difference), split.start));
+                        groups
+                            .push(named(both.run(split.clone(), questions, random, difference), split.start));
                     }
                 }
                 Effect::of_groups(&groups, Support::Difference)?.interval()
@@ -421,8 +445,15 @@ fn over_splits_and_seeds(videos: usize) -> Vec<Setting> {
 fn relative_gains(videos: usize) -> Vec<Setting> {
     let mut all = Vec::new();
     for correlation in CORRELATIONS.into_iter().filter(|_| videos >= 100) {
-        for ((a, b), kept) in [(0.5, 0.6), (0.3, 0.3), (0.6, 0.9)].into_iter().flat_map(|pair| KEPT.map(|kept| (pair, kept))) {
-            let name = format!("7 splits, A {}, B {}, {} % kept, 3 questions a video, ICC {correlation}", 100.0 * a, 100.0 * b, 100.0 * kept);
+        for ((a, b), kept) in
+            [(0.5, 0.6), (0.3, 0.3), (0.6, 0.9)].into_iter().flat_map(|pair| KEPT.map(|kept| (pair, kept)))
+        {
+            let name = format!(
+                "7 splits, A {}, B {}, {} % kept, 3 questions a video, ICC {correlation}",
+                100.0 * a,
+                100.0 * b,
+                100.0 * kept
+            );
             let draw = move |random: &mut Random| {
                 let mut of_split = |split: usize| {
                     // Both scores in one sum: hundreds of B, units of A.
@@ -431,7 +462,8 @@ fn relative_gains(videos: usize) -> Vec<Setting> {
                     let both = both.run(0..videos, Questions::Each(3), random, value);
                     let n: usize = both.iter().map(|cluster| cluster.n).sum();
                     let scores = |cluster: &Cluster| (cluster.sum % 100.0, (cluster.sum / 100.0).floor());
-                    let sums = both.iter().map(scores).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+                    let sums =
+                        both.iter().map(scores).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
                     let (mean, gain) = (sums.0 / n as f64, sums.1 / sums.0);
                     let moved = |cluster: &Cluster| {
                         let (of_a, of_b) = scores(cluster);
@@ -471,7 +503,8 @@ fn over_seeds(seeds: usize) -> Vec<Setting> {
         (0..48).filter(|_| random.random::<f64>() < score).count() as f64 / 48.0
     };
     for spread in [0.02, 0.1] {
-        let value = move |random: &mut Random| scored((0.5 + spread * normal(random)).clamp(0.0, 1.0), random);
+        let value =
+            move |random: &mut Random| scored((0.5 + spread * normal(random)).clamp(0.0, 1.0), random);
         let name = format!("score 50, standard deviation of the seeds {}", 100.0 * spread);
         add("mean over seeds", name, 0.5, Box::new(value));
     }
@@ -510,7 +543,11 @@ fn families(videos: usize) -> Vec<Setting> {
         let kind = "no wrong verdict among seven";
         Setting { kind, videos, name, truth: 0.0, draw: Box::new(draw) }
     };
-    [0.1, 0.5].into_iter().flat_map(|score| [0.0, 0.5].map(|correlation| (score, correlation))).map(of).collect()
+    [0.1, 0.5]
+        .into_iter()
+        .flat_map(|score| [0.0, 0.5].map(|correlation| (score, correlation)))
+        .map(of)
+        .collect()
 }
 
 impl Setting {

@@ -24,18 +24,23 @@ impl Multiplicity {
         let repeated = measures.filter(|measure| measure.interval.is_some()).count();
         let protocols = report.protocols.iter().filter(|one| one.interval.is_some()).count();
         let mut found = Self { intervals: scores + repeated + protocols, verdicts: Vec::new() };
+        // Their intervals are those of the scores.
         let published = report.cells.iter().filter_map(|cell| cell.paper.as_ref()?.p_holm);
         found.add(published.count(), "against published scores", "the splits of a published row");
         // The claims of a split's score are the verdicts above.
         let is_score = |claim: &Judged| claim.unit == Unit::Percent && claim.id.contains('/');
         let claims = report.claims.iter().filter(|claim| !is_score(claim) && claim.p_holm.is_some());
-        found.add(claims.count(), "of claimed differences and gains", "the splits of a claim");
-        let probes = report.probes.iter().filter(|probe| probe.p_holm.is_some());
-        found.add(probes.count(), "of probes", "all probes");
+        let (claims, probes) =
+            (claims.count(), report.probes.iter().filter(|probe| probe.p_holm.is_some()).count());
+        found.add(claims, "of claimed differences and gains", "the splits of a claim");
+        found.add(probes, "of probes", "all probes");
+        found.intervals += claims + probes;
         if let Some(study) = &report.study {
             let effects = study.answers.iter().flat_map(|answer| &answer.effects);
-            let by_video = effects.clone().filter(|effect| effect.by_video.is_some()).count();
-            found.intervals += by_video + effects.filter(|effect| effect.by_seed.is_some()).count();
+            let intervals = effects.flat_map(|effect| [effect.by_video, effect.by_seed]).flatten();
+            let tested =
+                study.predicted.iter().flat_map(|one| &one.tested).filter_map(|tested| tested.interval);
+            found.intervals += intervals.count() + tested.count();
             found.add(study.predicted.len(), "of predictions", "all predictions");
         }
         found
@@ -44,11 +49,11 @@ impl Multiplicity {
     /// With the comparisons of runs, each of which has an interval.
     pub(crate) fn with_comparisons(mut self, comparisons: usize) -> Self {
         self.add(comparisons, "between runs", "the splits of two sets of runs");
+        self.intervals += comparisons;
         self
     }
 
     fn add(&mut self, count: usize, what: &'static str, over: &'static str) {
-        self.intervals += count;
         if count > 0 {
             self.verdicts.push((count, what, over));
         }

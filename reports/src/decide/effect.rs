@@ -75,25 +75,32 @@ pub struct Effect {
 impl Effect {
     /// The mean of scores in `0..=1`, summed up by cluster. `None` below [`MIN_CLUSTERS`] clusters.
     pub fn share<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Option<Self> {
-        Self::of(clusters, Support::Share)
+        Self::share_of_draws(clusters, 1)
+    }
+
+    /// The same where every sample is in the clusters with this many draws, which are not samples of their own.
+    pub fn share_of_draws<'a>(clusters: impl IntoIterator<Item = &'a Cluster>, draws: usize) -> Option<Self> {
+        let found = clustered_mean(clusters)?;
+        Self::of_mean(ClusteredMean { rows: found.rows.div_ceil(draws.max(1)), ..found }, Support::Share)
     }
 
     /// The mean of paired differences in `-1..=1` (`b - a` of the same row), summed up by cluster.
     /// `None` below [`MIN_CLUSTERS`] clusters.
     pub fn difference<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Option<Self> {
-        Self::of(clusters, Support::Difference)
+        Self::of_mean(clustered_mean(clusters)?, Support::Difference)
     }
 
     /// The mean of values without bounds, e.g. logarithms of ratios of seconds. `None` below
     /// [`MIN_CLUSTERS`] clusters.
     pub fn unbounded<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Option<Self> {
-        Self::of(clusters, Support::Unbounded)
+        Self::of_mean(clustered_mean(clusters)?, Support::Unbounded)
     }
 
     /// The mean of repetitions (trainings with different seeds), each its own cluster. Each is a mean of many
     /// rows itself, so that none are added. `None` below two.
     pub fn repetitions(values: &[f64], support: Support) -> Option<Self> {
-        let effect = Self::of(&values.iter().map(|&sum| Cluster { sum, n: 1 }).collect::<Vec<_>>(), support)?;
+        let values: Vec<Cluster> = values.iter().map(|&sum| Cluster { sum, n: 1 }).collect();
+        let effect = Self::of_mean(clustered_mean(&values)?, support)?;
         Some(Self { added: 0.0, ..effect })
     }
 
@@ -103,18 +110,15 @@ impl Effect {
         Self::of_mean(mean_of_means(groups)?, support)
     }
 
-    fn of<'a>(clusters: impl IntoIterator<Item = &'a Cluster>, support: Support) -> Option<Self> {
-        let found = clustered_mean(clusters)?;
-        // A score outside of its range says that the range is another one.
-        let in_range = support != Support::Share || (0.0..=1.0).contains(&found.mean);
-        Self::of_mean(found, if in_range { support } else { Support::Unbounded })
-    }
-
     /// A mean with its standard error. `None` below [`MIN_CLUSTERS`] clusters, without degrees of freedom, or
     /// with numbers that are not finite.
     pub fn of_mean(found: ClusteredMean, support: Support) -> Option<Self> {
         let ClusteredMean { mean, standard_error, clusters, degrees_of_freedom, weight, rows } = found;
         let finite = mean.is_finite() && standard_error.is_finite();
+        let (low, high) = support.range();
+        // A score outside of its range says that the range is another one.
+        let in_range = (low - ROUNDING..=high + ROUNDING).contains(&mean);
+        let support = if in_range { support } else { Support::Unbounded };
         let rows_a_video = rows as f64 / clusters as f64;
         (finite && clusters >= MIN_CLUSTERS && degrees_of_freedom > 0.0).then_some(Self {
             estimate: mean,

@@ -3,7 +3,7 @@
 //!     cargo run --release -p paravt-reports --example coverage > reports/data/coverage.csv
 #![allow(clippy::unwrap_used)]
 
-#[path = "../tests/all/common/simulate.rs"]
+#[path = "../tests/all/common/simulate/mod.rs"]
 mod simulate;
 
 use rayon::prelude::*;

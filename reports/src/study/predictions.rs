@@ -317,7 +317,7 @@ mod tests {
         };
         let all = [
             trained("cold", &[2.0, 4.0, 8.0]),
-            trained("clear", &[0.1, 0.2, 0.4]),
+            trained("clear", &[0.1, 0.22, 0.4]),
             // Shares of 0.10, 0.12, 0.14: two-sided p of 0.0196 against 0.2, twice that in a family of two.
             trained("weak", &[0.18, 0.36, 0.56]),
         ]
@@ -328,7 +328,7 @@ mod tests {
             &all,
         );
         assert_eq!(found.len(), 2, "what was not run is left out");
-        assert_eq!(found[0].tested[0].of_seeds, [0.05; 3]);
+        assert_eq!(found[0].tested[0].of_seeds, [0.05, 0.055, 0.05]);
         assert!(found.iter().all(|one| one.finding == Finding::Holds));
         let (low, high) = found[1].tested[0].interval.unwrap();
         let (wide_low, wide_high) = found[1].tested[0].in_family.unwrap();

@@ -87,7 +87,8 @@ impl Multiplicity {
         };
         let single = self.single();
         format!(
-            "{corrected} Intervals are not corrected: {single}. The largest of many differences is larger than it would be again."
+            "{corrected} Intervals are not corrected: {single}; those of breakdowns come on top. The largest of many \
+             differences is larger than it would be again."
         )
     }
 

@@ -19,6 +19,7 @@ pub mod decide;
 pub mod export;
 pub mod frame;
 pub mod gate;
+mod multiplicity;
 pub mod page;
 mod pairs;
 mod paper;

@@ -7,6 +7,7 @@ use paravt_suite::printable::printable_line;
 use paravt_suite::profile::Profile;
 
 use crate::export::{self, escape};
+use crate::multiplicity::Multiplicity;
 use crate::prices::Price;
 use crate::rows::Spread;
 use crate::table::{col, interval, tenths};
@@ -46,6 +47,9 @@ pub fn terminal(report: &Report, detail: Detail) -> Text {
     repeats::show(&mut text, &report.repeats);
     if !report.not_run.is_empty() {
         text.line(format!("not run: {}", report.not_run.join(", ")));
+    }
+    if let Some(line) = Multiplicity::of(report).line() {
+        text.line(line);
     }
     if let Some(line) = report.left_out() {
         text.toned("", &line, Tone::Bad, "");

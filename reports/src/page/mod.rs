@@ -78,6 +78,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
     let samples = samples::Packed::of(&ordered, &names, thumbnails)?;
     let legend = charts::legend(&names);
     let pairs = pairs(report, &ordered);
+    let judged = pairs.values().filter(|pair| pair.p_holm.is_some()).count();
     render(
         "page.html",
         context! {
@@ -99,7 +100,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             windows => charts::windows(report),
             widths => charts::widths(report),
             training => charts::training(report, &ordered),
-            methods => methods::methods(report, &ordered),
+            methods => methods::methods(report, &ordered, judged),
             setups => sections::html(&sections::setups(report, &ordered).whole()),
             comparisons => sections::comparisons(&ordered, &pairs),
             provenance => provenance::provenance(&ordered),

@@ -11,10 +11,29 @@ cargo_home="${CARGO_HOME:-$HOME/.cargo}"
 # say TEXT...: prints a paragraph in lines of at most 79 columns.
 say() { fold -s -w 79 <<<"$*" | sed 's/ *$//'; }
 
-# stop TEXT...: ends a script that cannot go on. The text says what is missing and what to do about it.
+# stop TEXT [COMMAND]: ends a script that cannot go on. The text says what is missing and what to do about it, the command
+# is what does it.
 stop() {
-  say "$*" >&2
+  {
+    say "stopped: $1"
+    [ -z "${2:-}" ] || fold -s -w 72 <<<"$2" | sed '$! s/ *$/ \\/; s/^/    /'
+  } >&2
   exit 3
+}
+
+# Stops where there is no Rust or one that is too old. The workspace's manifest alone names the oldest.
+require_rust() {
+  local oldest version="" get="curl -sSf https://sh.rustup.rs | sh"
+  oldest="$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)"
+  if command -v cargo >/dev/null; then
+    version="$(cargo --version | sed 's/^cargo \([0-9.]*\).*/\1/')" || version=""
+    [ "$(printf '%s\n' "$oldest" "$version" | sort -V | head -n 1)" != "$oldest" ] || return 0
+  fi
+  command -v curl >/dev/null || get="$([ "$(id -u)" = 0 ] || echo 'sudo ')apt-get install curl && $get"
+  ! command -v rustup >/dev/null || get="rustup update stable"
+  [ -n "$version" ] || [ -z "${SUDO_USER:-}" ] ||
+    stop "root has no Rust: repeat the command as $SUDO_USER, without sudo, which it asks for itself where it has to"
+  stop "this takes Rust $oldest or newer, and ${version:-none} is installed: get it from rustup.rs, then repeat the command" "$get"
 }
 
 # room FOLDER MEGABYTES REMEDY: stops where the disk of a folder, which need not exist yet, has less left.
@@ -26,7 +45,7 @@ room() {
 }
 
 # gigabytes MEGABYTES: the number with a decimal and its unit.
-gigabytes() { printf '%d.%d GB' $(($1 / 1000)) $(($1 % 1000 / 100)); }
+gigabytes() { local tenths=$(($1 / 100 + ($1 % 100 >= 50))); printf '%d.%d GB' $((tenths / 10)) $((tenths % 10)); }
 
 # quietly COMMAND...: runs a command in silence. Where it fails, its last lines are shown and the others are kept.
 quietly() {

@@ -15,7 +15,7 @@ use crate::prices::Price;
 use crate::rows::{Digest, Shares};
 use crate::runs::RunDigest;
 use crate::settings::Settings;
-use crate::statistics::mean_of_merged_means;
+use crate::statistics::{Cluster, ClusteredMean, mean_of_merged_means};
 use crate::terminal::percent;
 
 /// Equivalence margin of a published score, in binomial standard errors of it: twice the half-width of
@@ -176,7 +176,9 @@ impl Cell {
 /// The cell of a run beside the number of a row of the published table, where there is one; not judged yet.
 pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &Settings) -> Cell {
     let (manifest, summary, clusters) = (&run.manifest, run.summary.clone(), &run.digest.clusters);
-    let effect = Effect::share(clusters.values());
+    let repeat = manifest.plan.repeat;
+    let share = |clusters: &BTreeMap<String, Cluster>| Effect::share_of_draws(clusters.values(), repeat);
+    let effect = share(clusters);
     // Rows that are missing count 0 in the headline and are in no cluster.
     let recorded: usize = clusters.values().map(|cluster| cluster.n).sum();
     let scale = recorded as f64 / summary.n.max(1) as f64;
@@ -185,7 +187,7 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         (Over::Fours, _) => {
             let fours = &run.digest.fours;
             let recorded: usize = fours.values().map(|cluster| cluster.n).sum();
-            (Effect::share(fours.values()), recorded as f64 / summary.headline().n.max(1) as f64)
+            (share(fours), recorded as f64 / summary.headline().n.max(1) as f64)
         }
         // The groups of a run with missing rows are of other sizes than those of its records.
         (_, Some(tag)) => (over_groups(run, tag).filter(|_| recorded == summary.n), scale),
@@ -199,7 +201,7 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         // The authors of a model read its answers by their own rules.
         let own = summary.own.as_ref().filter(|_| settings.is_of_authors(row));
         let measured = match own {
-            Some(own) => (own.value, Effect::share(run.digest.own.values())),
+            Some(own) => (own.value, share(&run.digest.own)),
             None => (summary.over_samples().value, effect),
         };
         let comparison = compare(row, published, measured, margin(published, rows), why);
@@ -223,9 +225,9 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         summary,
         lost: run.facts.lost,
         split_rows: manifest.selection.split_rows * manifest.plan.repeat,
-        interval: headline.map(|effect| scaled(effect.interval(), headline_scale)),
+        interval: headline.and_then(|effect| Some(scaled(effect.interval()?, headline_scale))),
         standard_error: headline.map(|effect| headline_scale * effect.standard_error),
-        interval_over_samples: effect.map(|effect| scaled(effect.interval(), scale)),
+        interval_over_samples: effect.and_then(|effect| Some(scaled(effect.interval()?, scale))),
         videos: clusters.len(),
         paper,
         torn_bytes: run.torn_bytes,
@@ -252,7 +254,9 @@ fn over_groups(run: &RunDigest, tag: &str) -> Option<Effect> {
     };
     let merged: Vec<usize> = groups.keys().map(|label| merged(label)).collect();
     let groups: Vec<_> = groups.into_values().collect();
-    Effect::of_grouped(mean_of_merged_means(&groups, &merged)?, Support::Share)
+    let found = mean_of_merged_means(&groups, &merged)?;
+    let rows = found.rows.div_ceil(run.manifest.plan.repeat.max(1));
+    Effect::of_mean(ClusteredMean { rows, ..found }, Support::Share)
 }
 
 /// Judges the comparable cells of each published row together.
@@ -302,7 +306,7 @@ fn compare(
         row: row.to_owned(),
         published,
         difference: 100.0 * value - published,
-        interval: effect.map(|effect| points(effect.interval())),
+        interval: effect.and_then(|effect| Some(points(effect.interval()?))),
         margin,
         p_holm: None,
         weak: effect.is_none_or(|effect| effect.is_weak()),

@@ -21,6 +21,7 @@ pub mod export;
 pub mod frame;
 pub mod gate;
 mod models;
+mod multiplicity;
 pub mod page;
 mod pairs;
 mod paper;

@@ -96,10 +96,10 @@ fn pair(base: &RunDigest, probed: &RunDigest) -> Probed {
         score: means.a,
         probed: means.b,
         drop: means.a - means.b,
-        interval: effect.map(|effect| effect.interval()),
+        interval: effect.and_then(|effect| effect.interval()),
         p_holm: None,
         consistency,
-        consistency_interval: consistency.and_then(|_| Some(Effect::share(same.values())?.interval())),
+        consistency_interval: consistency.and_then(|_| Effect::share(same.values())?.interval()),
         caveats: caveats.into_iter().flatten().collect(),
         effect,
     }

@@ -139,7 +139,7 @@ fn pair(
         fidelity: own.and_then(|run| run.manifest.fidelity),
         pairs: pairs.as_ref().map_or(0, Pairs::len),
         difference: means.map(|means| means.b - means.a),
-        interval: effect.zip(means).map(|(effect, means)| effect.interval_from(means.a)),
+        interval: effect.and_then(|effect| effect.interval()),
         gap: row.gap.clone(),
         finding: row.finding.clone(),
         also: row.also.clone(),

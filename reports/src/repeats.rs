@@ -110,7 +110,7 @@ fn measure(name: String, all: &[Draws<'_>], value: impl Fn(&Draws<'_>) -> Option
     Measure {
         name,
         value: mean(clusters.values()).unwrap_or_default(),
-        interval: Effect::share(clusters.values()).map(|effect| effect.interval()),
+        interval: Effect::share(clusters.values()).and_then(|effect| effect.interval()),
         samples,
         videos: clusters.len(),
     }

@@ -7,6 +7,7 @@ use paravt_suite::printable::printable_line;
 use paravt_suite::profile::Profile;
 
 use crate::export::{self, escape};
+use crate::multiplicity::Multiplicity;
 use crate::prices::Price;
 use crate::rows::Spread;
 use crate::table::{col, interval, tenths};
@@ -50,6 +51,9 @@ pub fn terminal(report: &Report, detail: Detail) -> Text {
     if !report.not_run.is_empty() {
         text.line(format!("not run: {}", report.not_run.join(", ")));
     }
+    if let Some(line) = Multiplicity::of(report).line() {
+        text.line(line);
+    }
     if let Some(line) = report.left_out() {
         text.toned("", &line, Tone::Bad, "");
     }
@@ -72,6 +76,14 @@ fn notes(text: &mut Text, cell: &Cell) {
     }
     if !notes.is_empty() {
         text.line(format!("  {}", notes.join(", ")));
+    }
+    for line in cell
+        .summary
+        .unread
+        .iter()
+        .flat_map(|unread| unread.to_string().lines().map(str::to_owned).collect::<Vec<_>>())
+    {
+        text.line(format!("  {line}"));
     }
 }
 

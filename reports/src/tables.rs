@@ -198,7 +198,7 @@ fn breakdowns(report: &Report) -> Table {
             label: &band.label,
             n: band.clusters.values().map(|video| video.n).sum(),
             value: mean(band.clusters.values()).unwrap_or_default(),
-            interval: Effect::share(band.clusters.values()).map(|effect| effect.interval()),
+            interval: Effect::share(band.clusters.values()).and_then(|effect| effect.interval()),
         }));
     }
     Table::of("breakdowns", "Breakdowns", &rows)

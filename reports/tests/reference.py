@@ -3,9 +3,9 @@
     reference.py < CASES.json > RESULTS.json
 
 CASES holds lists of cases by name; RESULTS holds under each name one result per case, in order:
-    paired      [[cluster, value]...]  -> [mean, standard error, low, high, p], CR1 and t(G-1)
-    share       [[cluster, value]...]  -> [low, high, p of "above 0.45"], score test on the effective size
-    grouped     [rows of a group...]   -> [mean of the groups' means, standard error], CR1 in each group
+    paired      [[cluster, value]...]  -> [mean, standard error, low, high, p], CR1 with two added clusters
+    share       [[cluster, value]...]  -> [low, high, p of "above 0.45"], the same between 0 and 1
+    grouped     [rows of a group...]   -> [mean of the groups' means, standard error, low, high], CR1 in each group
     student     [value...]             -> [low, high]
     holm        [p...]                 -> [adjusted...]
     power       [standard error, degrees of freedom] -> smallest detectable difference
@@ -13,6 +13,7 @@ CASES holds lists of cases by name; RESULTS holds under each name one result per
 """
 import json
 import sys
+from collections import Counter
 
 import numpy as np
 import statsmodels.api as sm
@@ -31,22 +32,43 @@ def constant_fit(rows: list):
     ), len(names)
 
 
+def with_two(mean: float, error: float, weights: np.ndarray, rows: int, ends: tuple) -> tuple:
+    """Centre, error and degrees of freedom after a cluster of the least value and one of the largest are added.
+
+    `weights` are the clusters' shares of the mean. An added one has the root mean square of them over the rows, times
+    that of a cluster of as many rows that correlate by a half against one whose rows are all alike.
+    """
+    size = rows / len(weights)
+    added = np.sqrt(np.average(weights**2, weights=weights)) * np.sqrt((1 + (size - 1) * 0.5) / size)
+    values = np.array([mean, *ends])
+    parts = np.array([1, added, added])
+    centre = np.average(values, weights=parts)
+    variance = (error**2 + added**2 * np.sum((np.array(ends) - centre) ** 2)) / parts.sum() ** 2
+    clusters = 2 + np.sum(weights**2) ** 2 / np.sum(weights**4)
+    return centre, np.sqrt(variance), clusters - 1
+
+
+def ends_of(centre: float, error: float, freedom: float, ends: tuple) -> list:
+    return [float(np.clip(end, *ends)) for end in t.interval(0.95, freedom, loc=centre, scale=error)]
+
+
+def weights_of(rows: list) -> np.ndarray:
+    counts = np.array(list(Counter(name for name, _ in rows).values()))
+    return counts / counts.sum()
+
+
 def paired(rows: list) -> list:
     fit, _ = constant_fit(rows)
-    low, high = fit.conf_int()[0]
-    return [float(fit.params[0]), float(fit.bse[0]), float(low), float(high), float(fit.pvalues[0])]
+    mean, error = float(fit.params[0]), float(fit.bse[0])
+    added = with_two(mean, error, weights_of(rows), len(rows), (-1, 1))
+    p = 2 * t.sf(abs(added[0]) / added[1], added[2])
+    return [mean, error, *ends_of(*added, (-1, 1)), float(p)]
 
 
 def share(rows: list) -> list:
-    """The interval holds every share that a score test on the effective sample size does not reject."""
-    fit, clusters = constant_fit(rows)
-    mean, error = float(fit.params[0]), float(fit.bse[0])
-    size = mean * (1 - mean) / error**2
-    score = lambda bound: (mean - bound) / np.sqrt(bound * (1 - bound) / size)
-    critical = t.ppf(0.975, clusters - 1)
-    low = brentq(lambda bound: score(bound) - critical, 1e-15, mean, xtol=1e-15, rtol=1e-14)
-    high = brentq(lambda bound: score(bound) + critical, mean, 1 - 1e-15, xtol=1e-15, rtol=1e-14)
-    return [float(low), float(high), float(t.sf(score(0.45), clusters - 1))]
+    fit, _ = constant_fit(rows)
+    added = with_two(float(fit.params[0]), float(fit.bse[0]), weights_of(rows), len(rows), (0, 1))
+    return [*ends_of(*added, (0, 1)), float(t.sf((added[0] - 0.45) / added[1], added[2]))]
 
 
 def grouped(groups: list) -> list:
@@ -63,7 +85,10 @@ def grouped(groups: list) -> list:
         cov_type="cluster", cov_kwds={"groups": np.array([names[name] for _, name, _ in rows]), "use_correction": False}
     )
     mean = fit.t_test(np.full(len(groups), 1 / len(groups)))
-    return [float(mean.effect[0]), float(mean.sd[0, 0])]
+    of_group = [Counter(name for name, _ in rows) for rows in groups]
+    parts = [sum(counts[name] / counts.total() for counts in of_group) / len(groups) for name in names]
+    effect, error = float(mean.effect[0]), float(mean.sd[0, 0])
+    return [effect, error, *ends_of(*with_two(effect, error, np.array(parts), len(rows), (-1, 1)), (-1, 1))]
 
 
 def student(values: list) -> list:

@@ -3,6 +3,7 @@
 mod fours;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -16,6 +17,7 @@ use crate::sample::{QuestionKind, Sample};
 use crate::scoring::{Metric, MetricValue, Over, RAISES};
 use crate::task::TaskSpec;
 pub use fours::{Four, fours};
+pub use unread::Unread;
 
 /// The only tag by which the reference's driver breaks a score down.
 const DURATION: &str = "duration";
@@ -40,6 +42,9 @@ pub struct Summary {
     pub n_scored: usize,
     /// Samples with a response in which no answer was found (they count as wrong).
     pub n_unparsed: usize,
+    /// The same with examples, where they are more than a tenth of the replies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<Unread>,
     /// Samples without a response.
     pub n_errors: usize,
     /// Errors by class.
@@ -242,6 +247,7 @@ pub fn summarize(
         n_recorded: records.len(),
         n_scored: count(records, |record| record.score.outcome == Outcome::Scored),
         n_unparsed: count(records, |record| record.score.outcome == Outcome::Unparsed),
+        unread: Unread::of(records),
         n_errors,
         errors,
         n_frame_loss: count(records, |record| record.transcript.frame_loss.is_some()),

@@ -167,7 +167,7 @@ fn conclude(candidate: Candidate<'_>, verdict: Verdict, p_holm: Option<f64>, cel
     let (measured, interval) = match &found {
         Found::NotRun => (None, None),
         Found::Refused { value, .. } => (*value, None),
-        Found::Measured { value, effect } => (Some(*value), effect.map(|effect| effect.interval())),
+        Found::Measured { value, effect } => (Some(*value), effect.and_then(|effect| effect.interval())),
         Found::Cell(index) => {
             let (value, interval) = cells[*index].over_samples();
             (Some(value), interval)

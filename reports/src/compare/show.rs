@@ -8,6 +8,7 @@ use super::{Flip, Pair, RunComparison, inputs};
 use crate::contrast::{ALL, Contrast, Effect};
 use crate::decide::Verdict;
 use crate::export::{escape, markdown as table_markdown};
+use crate::multiplicity::Multiplicity;
 use crate::protocols;
 use crate::table::{Kind, Pick, Table, col, interval};
 use crate::terminal::{Detail, Lines, Text, counted};
@@ -222,10 +223,10 @@ fn sentence(pair: &Pair) -> String {
 }
 
 fn unchanged(pair: &Pair) -> String {
-    let bound = pair.effect.map(|effect| {
-        let (low, high) = effect.interval();
+    let bound = pair.effect.and_then(|effect| {
+        let (low, high) = effect.interval()?;
         let points = 100.0 * high.max(-low);
-        format!("; on other videos up to {points:.1} points are possible ({} videos)", effect.clusters)
+        Some(format!("; on other videos up to {points:.1} points are possible ({} videos)", effect.clusters))
     });
     format!("no score differs, no answer changed to right or wrong{}", bound.unwrap_or_default())
 }
@@ -272,6 +273,10 @@ pub fn terminal(comparison: &RunComparison, detail: Detail) -> Text {
         text.line(lines.header());
     }
     (0..view.rows).for_each(|row| lines.row(&mut text, row));
+    let judged = comparison.splits.iter().filter(|pair| pair.p_holm.is_some()).count();
+    if let Some(line) = Multiplicity::default().with_comparisons(judged).line() {
+        text.line(line);
+    }
     for (why, splits) in left_out(comparison) {
         text.line(format!("{why}: {splits}"));
     }
@@ -312,7 +317,7 @@ const DIFFERENCES: usize = 6;
 
 /// Columns of the longest name of a published split.
 const SPLIT: usize = 14;
-/// Columns of the longest interval: it is cut to a width of 100 points.
+/// Columns of an interval that is not the widest possible.
 const INTERVAL: usize = 14;
 
 /// The runs of one side, each name once.

@@ -110,8 +110,8 @@ fn effect(split: Option<&str>, seeds: &[u64], paired: &[&Paired]) -> Option<Effe
         a,
         b: over(&|one| one.b),
         difference: means.iter().sum::<f64>() / means.len() as f64,
-        by_video: by_video.map(|estimate| estimate.interval_from(a)),
-        by_seed: by_seed.map(|estimate| estimate.interval_from(a)),
+        by_video: by_video.and_then(|estimate| estimate.interval()),
+        by_seed: by_seed.and_then(|estimate| estimate.interval()),
         estimates: [by_video, by_seed],
         of_seeds,
     })

@@ -40,7 +40,7 @@ pub struct Pair {
     pub difference: f64,
     /// The same with its interval clustered by video; `None` for fewer than two videos.
     pub effect: Option<Effect>,
-    /// 95 % interval of the difference, within what it can be beside A's score; `None` where no score differs.
+    /// 95 % interval of the difference; `None` where no score differs.
     pub interval: Option<(f64, f64)>,
     /// P-value of no difference: Student's t on the errors clustered by video, the test that the
     /// interval inverts.
@@ -147,7 +147,7 @@ impl Pair {
             // Of the same sums as its interval: everywhere the number is this one, to the last digit.
             difference: mean(differences.values()).unwrap_or_default(),
             effect,
-            interval: effect.filter(|_| !pairs.are_equal()).map(|effect| effect.interval_from(means.a)),
+            interval: effect.filter(|_| !pairs.are_equal()).and_then(|effect| effect.interval()),
             p: effect.map(|effect| effect.p()),
             p_holm: None,
             detectable: None,

@@ -5,19 +5,18 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-use crate::statistics::{Cluster, GroupedMean, mean, mean_of_means};
+use crate::statistics::{Cluster, ClusteredMean, clustered_mean, mean_of_means};
 
 /// Clusters below which nothing is decided: one video says nothing about other videos.
 pub const MIN_CLUSTERS: usize = 2;
-/// Clusters below which a result is marked as weak: intervals of so few cover less than they say where
-/// answers of one video agree (see the `coverage` example).
+/// Clusters below which a result is marked as weak: its interval leaves out little.
 pub const WEAK_CLUSTERS: usize = 10;
 /// Error rate of every interval and verdict.
 pub const ALPHA: f64 = 0.05;
 /// Probability with which a difference of [`Effect::detectable`] size is found.
 pub const POWER: f64 = 0.8;
 
-/// Values that one row can take; it shapes the interval near the ends and where no row differs.
+/// Values that one row can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Support {
@@ -29,16 +28,29 @@ pub enum Support {
     Unbounded,
 }
 
+impl Support {
+    /// Least and largest value.
+    fn range(self) -> (f64, f64) {
+        match self {
+            Self::Share => (0.0, 1.0),
+            Self::Difference => (-1.0, 1.0),
+            Self::Unbounded => (f64::NEG_INFINITY, f64::INFINITY),
+        }
+    }
+}
+
 /// An estimate with its cluster-robust standard error.
 ///
 /// - standard error: CR1, `sqrt(G/(G-1) · Σ_g (Σ_{i in g} (y_i - ȳ))²) / n` (Cameron & Miller 2015,
 ///   J. Human Resources 50:317-372; Miller 2024, arXiv 2411.00640, for evaluations);
-/// - quantiles: Student's t with `G - 1` degrees of freedom;
-/// - intervals: `estimate ± t·SE` for differences; for shares the score interval (Wilson 1927) on the
-///   effective sample size `p(1-p)/SE²`, which stays inside `0..=1` and has a width at its ends;
-/// - without any spread between rows (all right, or no answer changed): shares count each cluster as
-///   one draw (`G` in Wilson's formula), differences take the exact binomial bound on the share of
-///   clusters that may still deviate, `1 - (α/2)^(1/G)`. Never a width of zero.
+/// - shares and differences: the t interval after two more videos are added, one with the least value
+///   throughout and one with the largest ([`interval_at`](Self::interval_at)). For pairs of one row this is
+///   the adjusted Wald interval (Agresti & Min 2005, Statist. Med. 24:729-740; Bonett & Price 2012,
+///   J. Educ. Behav. Statist. 37:479-488). Few videos that differ say little about how many others would:
+///   without the two, coverage falls far below 95 % there. The interval always has a width;
+/// - anything else: `estimate ± t·SE`, and none where no value differs from another.
+///
+/// The coverage of all of them is simulated (`reports/data/coverage.csv`).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Effect {
     /// Mean, or mean difference, less the reference of [`less`](Self::less).
@@ -47,10 +59,13 @@ pub struct Effect {
     pub standard_error: f64,
     /// Independent clusters (videos, trainings).
     pub clusters: usize,
-    /// Degrees of freedom of Student's t.
+    /// Degrees of freedom of the standard error.
     pub degrees_of_freedom: f64,
     /// Rows, or pairs of rows.
     pub rows: usize,
+    /// Weight of each of the two added videos, where that of all others is 1; 0 where none are added.
+    #[serde(skip)]
+    added: f64,
     #[serde(skip)]
     support: Support,
     #[serde(skip)]
@@ -60,71 +75,64 @@ pub struct Effect {
 impl Effect {
     /// The mean of scores in `0..=1`, summed up by cluster. `None` below [`MIN_CLUSTERS`] clusters.
     pub fn share<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Option<Self> {
-        Self::of(clusters, Support::Share)
+        Self::share_of_draws(clusters, 1)
+    }
+
+    /// The same where every sample is in the clusters with this many draws, which are not samples of their own.
+    pub fn share_of_draws<'a>(clusters: impl IntoIterator<Item = &'a Cluster>, draws: usize) -> Option<Self> {
+        let found = clustered_mean(clusters)?;
+        Self::of_mean(ClusteredMean { rows: found.rows.div_ceil(draws.max(1)), ..found }, Support::Share)
     }
 
     /// The mean of paired differences in `-1..=1` (`b - a` of the same row), summed up by cluster.
     /// `None` below [`MIN_CLUSTERS`] clusters.
     pub fn difference<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Option<Self> {
-        Self::of(clusters, Support::Difference)
+        Self::of_mean(clustered_mean(clusters)?, Support::Difference)
     }
 
     /// The mean of values without bounds, e.g. logarithms of ratios of seconds. `None` below
     /// [`MIN_CLUSTERS`] clusters.
     pub fn unbounded<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Option<Self> {
-        Self::of(clusters, Support::Unbounded)
+        Self::of_mean(clustered_mean(clusters)?, Support::Unbounded)
     }
 
-    /// The mean of repetitions (trainings with different seeds), each its own cluster. `None` below two.
+    /// The mean of repetitions (trainings with different seeds), each its own cluster. Each is a mean of many
+    /// rows itself, so that none are added. `None` below two.
     pub fn repetitions(values: &[f64], support: Support) -> Option<Self> {
-        Self::of(&values.iter().map(|&sum| Cluster { sum, n: 1 }).collect::<Vec<_>>(), support)
+        let values: Vec<Cluster> = values.iter().map(|&sum| Cluster { sum, n: 1 }).collect();
+        let effect = Self::of_mean(clustered_mean(&values)?, support)?;
+        Some(Self { added: 0.0, ..effect })
     }
 
     /// The mean of the means of several groups (splits, trainings), each counted once; clusters of one
-    /// name are one draw in whichever groups they are. `None` without groups, or with one of fewer than
-    /// two clusters.
+    /// name are one draw in whichever groups they are. `None` as of [`mean_of_means`].
     pub fn of_groups(groups: &[BTreeMap<String, Cluster>], support: Support) -> Option<Self> {
-        Self::of_grouped(mean_of_means(groups)?, support)
+        Self::of_mean(mean_of_means(groups)?, support)
     }
 
-    /// A mean over groups; `None` as of [`from_parts`](Self::from_parts).
-    pub fn of_grouped(found: GroupedMean, support: Support) -> Option<Self> {
-        let GroupedMean { mean, standard_error, clusters, degrees_of_freedom, rows } = found;
-        Self::from_parts(mean, standard_error, clusters, degrees_of_freedom, rows, support)
-    }
-
-    fn of<'a>(clusters: impl IntoIterator<Item = &'a Cluster>, support: Support) -> Option<Self> {
-        let clusters: Vec<&Cluster> = clusters.into_iter().filter(|cluster| cluster.n > 0).collect();
-        let estimate = mean(clusters.iter().copied())?;
-        // A score outside of its range has no binomial bound.
-        let in_range = support != Support::Share || (0.0..=1.0).contains(&estimate);
+    /// A mean with its standard error. `None` below [`MIN_CLUSTERS`] clusters, without degrees of freedom, or
+    /// with numbers that are not finite.
+    pub fn of_mean(found: ClusteredMean, support: Support) -> Option<Self> {
+        let ClusteredMean { mean, standard_error, clusters, degrees_of_freedom, weight, rows } = found;
+        let finite = mean.is_finite() && standard_error.is_finite();
+        let (low, high) = support.range();
+        // A score outside of its range says that the range is another one.
+        let in_range = (low - ROUNDING..=high + ROUNDING).contains(&mean);
         let support = if in_range { support } else { Support::Unbounded };
-        let (count, rows) = (clusters.len(), clusters.iter().map(|cluster| cluster.n).sum::<usize>());
-        let deviation = |cluster: &&Cluster| cluster.sum - cluster.n as f64 * estimate;
-        let squares: f64 = clusters.iter().map(|cluster| deviation(cluster).powi(2)).sum();
-        let correction = count as f64 / (count as f64 - 1.0);
-        let standard_error = (correction * squares).sqrt() / rows as f64;
-        Self::from_parts(estimate, standard_error, count, count as f64 - 1.0, rows, support)
-    }
-
-    /// An effect whose standard error was computed elsewhere, e.g. a mean over several splits. `None`
-    /// below [`MIN_CLUSTERS`] clusters, without degrees of freedom, or with numbers that are not finite.
-    pub fn from_parts(
-        estimate: f64,
-        standard_error: f64,
-        clusters: usize,
-        degrees_of_freedom: f64,
-        rows: usize,
-        support: Support,
-    ) -> Option<Self> {
-        let finite = estimate.is_finite() && standard_error.is_finite();
-        (finite && clusters >= MIN_CLUSTERS && degrees_of_freedom >= 1.0).then_some(Self {
-            estimate,
+        let rows_a_video = rows as f64 / clusters as f64;
+        (finite && clusters >= MIN_CLUSTERS && degrees_of_freedom > 0.0).then_some(Self {
+            estimate: mean,
             // Sums of equal values differ in their last bits, which is rounding and not spread.
             standard_error: if standard_error < ROUNDING { 0.0 } else { standard_error },
             clusters,
             degrees_of_freedom,
             rows,
+            added: match support {
+                Support::Unbounded => 0.0,
+                // An added video deviates as much as one of this many rows whose answers correlate by
+                // CORRELATION would on average, not as one whose rows are all alike.
+                _ => weight * (CORRELATION + (1.0 - CORRELATION) / rows_a_video).sqrt(),
+            },
             support,
             reference: 0.0,
         })
@@ -146,48 +154,33 @@ impl Effect {
         self.standard_error == 0.0 && self.estimate == 0.0
     }
 
-    /// The 95 % interval.
-    pub fn interval(&self) -> (f64, f64) {
+    /// The 95 % interval; `None` as of [`interval_at`](Self::interval_at).
+    pub fn interval(&self) -> Option<(f64, f64)> {
         self.interval_at(ALPHA)
     }
 
-    /// The 95 % interval of a difference to runs that scored `from` (a share) on the same samples, cut to
-    /// what the difference can be there: the other score lies in `0..=1`. Zero and the estimate are
-    /// possible, so that the cut changes no verdict.
-    pub fn interval_from(&self, from: f64) -> (f64, f64) {
-        let (low, high) = self.interval();
+    /// The interval of confidence `1 - alpha` around [`estimate`](Self::estimate), cut at the ends of what a
+    /// mean can be. `None` for repetitions and unbounded values that are all equal: nothing is known of
+    /// their spread.
+    pub fn interval_at(&self, alpha: f64) -> Option<(f64, f64)> {
+        let (centre, error) = self.with_added();
+        let (low, high) = self.support.range();
+        let half = self.student()?.inverse_cdf(1.0 - 0.5 * alpha) * error;
         // Adding zero makes a negative zero a positive one.
-        (low.max(-from) + 0.0, high.min(1.0 - from) + 0.0)
-    }
-
-    /// The interval of confidence `1 - alpha`, around [`estimate`](Self::estimate).
-    pub fn interval_at(&self, alpha: f64) -> (f64, f64) {
-        let value = self.raw();
-        let (low, high) = match self.support {
-            Support::Share => self.score_interval(value, alpha),
-            _ if self.standard_error > 0.0 => {
-                let half = self.quantile(1.0 - 0.5 * alpha) * self.standard_error;
-                (value - half, value + half)
-            }
-            Support::Difference => {
-                let others = 1.0 - (0.5 * alpha).powf(1.0 / self.clusters as f64);
-                (value - others * (value + 1.0), value + others * (1.0 - value))
-            }
-            Support::Unbounded => (f64::NEG_INFINITY, f64::INFINITY),
-        };
-        (low - self.reference, high - self.reference)
+        let end = |end: f64| end.clamp(low, high) - self.reference + 0.0;
+        (error > 0.0).then(|| (end(centre - half), end(centre + half)))
     }
 
     /// One-sided p-value of "the effect is above `bound`". At the ends of
-    /// [`interval_at`](Self::interval_at)`(alpha)` it is `alpha / 2`: tests and intervals agree.
+    /// [`interval_at`](Self::interval_at)`(alpha)` it is `alpha / 2`: tests and intervals agree. Of equal
+    /// values that have no interval it is that of the sign test, `1 / 2^G`.
     pub fn p_above(&self, bound: f64) -> f64 {
-        self.one_sided(self.raw(), bound + self.reference)
+        self.one_sided(1.0, bound + self.reference)
     }
 
     /// One-sided p-value of "the effect is below `bound`".
     pub fn p_below(&self, bound: f64) -> f64 {
-        let mirrored = |value: f64| if self.support == Support::Share { 1.0 - value } else { -value };
-        self.one_sided(mirrored(self.raw()), mirrored(bound + self.reference))
+        self.one_sided(-1.0, bound + self.reference)
     }
 
     /// Two-sided p-value of "the effect is not zero".
@@ -202,6 +195,7 @@ impl Effect {
     pub fn detectable(&self, alpha: f64) -> Option<f64> {
         let student = self.student().filter(|_| self.standard_error > 0.0)?;
         let critical = student.inverse_cdf(1.0 - 0.5 * alpha);
+        let (_, error) = self.with_added();
         let found = |shift: f64| student.cdf(shift - critical) + student.cdf(-shift - critical);
         // The power grows with the shift; sixty halvings are below a float's resolution.
         let (mut low, mut high) = (0.0, 10.0 + 10.0 * critical);
@@ -209,57 +203,51 @@ impl Effect {
             let middle = 0.5 * (low + high);
             if found(middle) < POWER { low = middle } else { high = middle }
         }
-        Some(0.5 * (low + high) * self.standard_error)
+        // What is tested is drawn towards the middle of the range by the added videos.
+        Some(0.5 * (low + high) * error * (1.0 + 2.0 * self.added))
     }
 
     fn raw(&self) -> f64 {
         self.estimate + self.reference
     }
 
-    fn student(&self) -> Option<StudentsT> {
-        StudentsT::new(0.0, 1.0, self.degrees_of_freedom).ok()
-    }
-
-    fn quantile(&self, share: f64) -> f64 {
-        self.student().map_or(f64::INFINITY, |student| student.inverse_cdf(share))
-    }
-
-    /// Rows that a simple random sample would need for the same standard error; without spread each
-    /// cluster is one draw.
-    fn effective_rows(&self, share: f64) -> f64 {
-        match self.standard_error > 0.0 {
-            true => share * (1.0 - share) / self.standard_error.powi(2),
-            false => self.clusters as f64,
+    /// Mean and standard error with the two added videos.
+    fn with_added(&self) -> (f64, f64) {
+        if self.added == 0.0 {
+            return (self.raw(), self.standard_error);
         }
+        let (low, high) = self.support.range();
+        let total = 1.0 + 2.0 * self.added;
+        let centre = (self.raw() + self.added * (low + high)) / total;
+        let squares = (centre - low).powi(2) + (high - centre).powi(2);
+        (centre, (self.standard_error.powi(2) + self.added.powi(2) * squares).sqrt() / total)
     }
 
-    fn score_interval(&self, share: f64, alpha: f64) -> (f64, f64) {
-        let t = self.quantile(1.0 - 0.5 * alpha);
-        let added = t * t / self.effective_rows(share);
-        let centre = (share + 0.5 * added) / (1.0 + added);
-        let half = (share * (1.0 - share) * added + 0.25 * added * added).sqrt() / (1.0 + added);
-        // At an end of the range rounding must not leave the share itself out.
-        ((centre - half).clamp(0.0, share), (centre + half).clamp(share, 1.0))
+    /// Student's t; the added videos count as videos.
+    fn student(&self) -> Option<StudentsT> {
+        let more = if self.added > 0.0 { 2.0 } else { 0.0 };
+        StudentsT::new(0.0, 1.0, self.degrees_of_freedom + more).ok()
     }
 
-    /// P-value of "the mean of which `value` was measured is above `bound`".
-    fn one_sided(&self, value: f64, bound: f64) -> f64 {
-        let tail = |statistic: f64| self.student().map_or(1.0, |student| student.sf(statistic));
-        match self.support {
-            Support::Share if bound >= 1.0 => 1.0,
-            Support::Share if bound <= 0.0 => f64::from(u8::from(value <= bound)),
-            // The score test, which the score interval inverts.
-            Support::Share => {
-                tail((value - bound) / (bound * (1.0 - bound) / self.effective_rows(value)).sqrt())
-            }
-            _ if self.standard_error > 0.0 => tail((value - bound) / self.standard_error),
-            Support::Difference if value <= bound => 1.0,
-            Support::Difference if bound <= -1.0 => 0.0,
-            Support::Difference => ((bound + 1.0) / (value + 1.0)).powf(self.clusters as f64),
-            Support::Unbounded => 1.0,
+    /// P-value of "the mean is above `bound`", with a `sign` of -1 "below".
+    fn one_sided(&self, sign: f64, bound: f64) -> f64 {
+        let (low, high) = self.support.range();
+        let (first, last) =
+            if sign > 0.0 { (bound <= low, bound >= high) } else { (bound >= high, bound <= low) };
+        let (centre, error) = self.with_added();
+        let is_beyond = sign * (self.raw() - bound) > 0.0;
+        match self.student() {
+            // At an end of the range there is nothing to test.
+            _ if last => 1.0,
+            _ if first => f64::from(u8::from(!is_beyond)),
+            Some(student) if error > 0.0 => student.sf(sign * (centre - bound) / error),
+            _ if is_beyond => 0.5f64.powf(self.clusters as f64),
+            _ => 1.0,
         }
     }
 }
 
 /// Standard errors of scores below this are rounding of sums.
 const ROUNDING: f64 = 1e-12;
+/// Correlation of the answers about an added video.
+const CORRELATION: f64 = 0.5;

@@ -21,7 +21,7 @@
 //! The regression gate asks for no loss larger than a margin, [`Margin::no_worse`]: *reproduced* is then
 //! "not worse than that", gains included. It runs the same samples again, so that its videos are not
 //! drawn from others: what is random is which of two runs answers a video better. With few videos it
-//! therefore also takes the exact one-sided test of that at 5 %,
+//! therefore judges a loss by the exact one-sided test of that at 5 %,
 //! [`sign_flip`](crate::statistics::sign_flip) on the differences beyond the margin
 //! ([`Family::push_again`]): five videos that all lose are a loss (1/32), four are not (1/16).
 
@@ -143,7 +143,7 @@ impl Family {
     }
 
     /// Adds a second run of the same samples, with the p-value of an exact one-sided test of a loss beyond
-    /// the margin. That test is used beside the interval: a loss needs one of them.
+    /// the margin, where there is one. It says alone whether there is a loss.
     pub fn push_again(&mut self, effect: Option<Effect>, margin: Margin, loss: Option<f64>) {
         self.members.push((effect, margin, loss));
     }
@@ -214,13 +214,9 @@ fn lead(effect: &Effect, margin: Margin, loss: Option<f64>) -> Lead {
         false => effect.p_above(-margin.below).max(effect.p_below(margin.above)),
     };
     let beyond = if margin.above.is_infinite() { 1.0 } else { effect.p_above(margin.above) };
-    let below = effect.p_below(-margin.below);
+    let below = loss.map_or_else(|| effect.p_below(-margin.below), |one_sided| 0.5 * one_sided);
     let found = [(Verdict::Reproduced, inside), (Verdict::Better, beyond), (Verdict::Worse, below)];
     let (verdict, p) =
         found.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((Verdict::Inconclusive, 1.0));
-    let lead = Lead { verdict, p: (2.0 * p).min(1.0) };
-    match loss {
-        Some(p) if p < lead.p => Lead { verdict: Verdict::Worse, p },
-        _ => lead,
-    }
+    Lead { verdict, p: (2.0 * p).min(1.0) }
 }

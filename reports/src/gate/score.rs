@@ -36,15 +36,18 @@ pub(super) fn judge(judged: &[(String, &Split, &Run)], rule: ScoreRule) -> Vec<(
         }
         let means = pairs.means();
         let interval = |effect: Effect| {
-            let (low, high) = effect.interval_from(means.a);
-            (100.0 * low, 100.0 * high)
+            let (low, high) = effect.interval()?;
+            Some((100.0 * low, 100.0 * high))
         };
-        let score = effect.map(|effect| Score {
-            task: group.clone(),
-            score: 100.0 * means.b,
-            difference: 100.0 * effect.estimate,
-            interval: interval(effect),
-        });
+        let score = |effect: Effect| {
+            Some(Score {
+                task: group.clone(),
+                score: 100.0 * means.b,
+                difference: 100.0 * effect.estimate,
+                interval: interval(effect)?,
+            })
+        };
+        let score = effect.and_then(score);
         effects.push((effect, score, pairs, loss));
     }
     let mut decisions = family.decide().into_iter();

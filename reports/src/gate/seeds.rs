@@ -145,14 +145,7 @@ impl Seeds {
     /// The score below which another seed is not expected, and the mean; shares.
     fn bound(&self) -> (f64, f64) {
         let means: Vec<f64> = self.trainings.iter().map(SeedScores::mean).collect();
-        let k = means.len() as f64;
-        let mean = means.iter().sum::<f64>() / k;
-        let variance = means.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (k - 1.0);
-        // Seeds that happen to agree do not make a single answer a regression.
-        let samples: usize = self.splits.iter().map(|split| split.n).sum();
-        let deviation = variance.sqrt().max(1.0 / samples.max(1) as f64);
-        let t = StudentsT::new(0.0, 1.0, k - 1.0).map_or(f64::INFINITY, |t| t.inverse_cdf(ABOVE));
-        (mean - t * deviation * (1.0 + 1.0 / k).sqrt(), mean)
+        bound(&means, self.splits.iter().map(|split| split.n).sum())
     }
 
     /// Judges every training among the runs.
@@ -213,5 +206,38 @@ impl Seeds {
             checks.push(Check::new("all splits", "same measurement", Status::Undecided, super::NOT_RUN));
         }
         Ok(())
+    }
+}
+
+/// Prediction bound and mean of scores over as many samples.
+fn bound(means: &[f64], samples: usize) -> (f64, f64) {
+    let k = means.len() as f64;
+    let mean = means.iter().sum::<f64>() / k;
+    let variance = means.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (k - 1.0);
+    // Seeds that happen to agree do not make a single answer a regression.
+    let deviation = variance.sqrt().max(1.0 / samples.max(1) as f64);
+    let t = StudentsT::new(0.0, 1.0, k - 1.0).map_or(f64::INFINITY, |t| t.inverse_cdf(ABOVE));
+    (mean - t * deviation * (1.0 + 1.0 / k).sqrt(), mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng as _, SeedableRng as _};
+
+    use super::*;
+
+    #[test]
+    fn another_seed_lies_above_the_bound_as_often_as_it_says() {
+        let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+        // A sum of twelve uniform draws is normal but for its far ends.
+        let mut seed = || 0.5 + 0.03 * ((0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0);
+        for k in [FEWEST, 8] {
+            let above = (0..10_000).filter(|_| {
+                let (low, _) = bound(&(0..k).map(|_| seed()).collect::<Vec<_>>(), 100_000);
+                seed() >= low
+            });
+            let share = above.count() as f64 / 1e4;
+            assert!((share - ABOVE).abs() < 0.005, "{k} seeds: {share}");
+        }
     }
 }

@@ -6,7 +6,9 @@ use minijinja::{Value, context};
 
 use super::visible::visible;
 use crate::Report;
+use crate::multiplicity::Multiplicity;
 use crate::runs::Run;
+use crate::statistics::{Coverage, by_kind, simulated};
 use crate::terminal::counted;
 
 /// Definitions of metrics, intervals and margins; shown open.
@@ -14,9 +16,11 @@ const FIRST: [(&str, &str); 2] = [
     (
         "95 % by video",
         "Questions about one video are answered right or wrong together, so the video is the unit that is drawn: \
-         samples are summed by video, and the interval is that of the videos (CR1 standard error, G/(G-1), Student's t \
-         with G-1 degrees of freedom for G videos). Scores use the score interval on the effective sample size, which \
-         never has a width of zero. One video has no interval; fewer than ten are marked as weak.",
+         samples are summed by video, and the interval is Student's t on the standard error between videos (CR1) after \
+         two more videos are added, one with the lowest possible value throughout and one with the highest: where few \
+         videos differ, others may. It never has a width of zero, and is cut only at what a score (0 to 100) or a \
+         difference (-100 to +100) can be. Where some videos have more questions than others, fewer count. One video \
+         has no interval, nor has a mean over groups that hangs on fewer than five; fewer than ten are marked as weak.",
     ),
     (
         "verdict",
@@ -25,16 +29,11 @@ const FIRST: [(&str, &str); 2] = [
     ),
 ];
 
-/// The rest, folded away.
-const MORE: [(&str, &str); 7] = [
-    (
-        "coverage",
-        "Simulated coverage of the intervals is 95 % within its Monte-Carlo error, 92 % at worst (scores near 100 % with \
-         strongly correlated answers).",
-    ),
+/// The rest, folded away after the coverage of the intervals and their number.
+const MORE: [(&str, &str); 6] = [
     (
         "p-values",
-        "Student's t on the errors clustered by video, the test that the interval inverts; corrected by Holm over the \
+        "Of the test that the interval inverts: at an end of the 95 % interval it is 0.05. Corrected by Holm over the \
          splits of one published row, claim or comparison.",
     ),
     (
@@ -66,13 +65,29 @@ const MORE: [(&str, &str); 7] = [
 ];
 
 /// The methods box: what is shown open, and what is folded away.
-pub(super) fn methods(report: &Report, runs: &[&Run]) -> Value {
+pub(super) fn methods(report: &Report, runs: &[&Run], comparisons: usize) -> Value {
     let mut first: Vec<(&str, String)> = vec![("score", metrics(report))];
     first.extend(FIRST.map(|(term, text)| (term, text.to_owned())));
     first.push(("margin of a score", margins(report)));
     first.push(("seeds", seeds(report, runs)));
     let first: Vec<(&str, String)> = first.into_iter().map(|(term, text)| (term, visible(&text))).collect();
-    context! { first, more => MORE }
+    let counts = Multiplicity::of(report).with_comparisons(comparisons).text();
+    let mut more = vec![("coverage", coverage(&simulated())), ("many intervals", counts)];
+    more.extend(MORE.map(|(term, text)| (term, text.to_owned())));
+    context! { first, more }
+}
+
+/// How often the intervals hold in simulations: the worst, then each kind.
+fn coverage(rows: &[Coverage]) -> String {
+    let kinds = by_kind(rows);
+    let settings: usize = rows.iter().map(|row| row.settings).sum();
+    let of = |(mean, worst): &(f64, &Coverage)| {
+        let Coverage { kind, worst, worst_at, videos, .. } = worst;
+        let units = if kind.starts_with("mean over seeds") { "seeds" } else { "videos" };
+        format!("{kind} {mean:.1} %, at worst {worst:.1} % ({videos} {units}, {worst_at})")
+    };
+    let each = kinds.iter().map(of).collect::<Vec<_>>().join("; ");
+    format!("Intervals of 95 % that hold the true value, simulated in {settings} settings: {each}.")
 }
 
 fn metrics(report: &Report) -> String {

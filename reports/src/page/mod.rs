@@ -73,6 +73,8 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
     let names = names::Names::new(&report.cells);
     let samples = samples::Packed::of(&ordered, (&names, &report.contrasts), thumbnails)?;
     let legend = charts::legend(&names);
+    let judged = sections::contrasts(report).iter().flat_map(|contrast| &contrast.pairs);
+    let judged = judged.filter(|pair| pair.p_holm.is_some()).count();
     render(
         "page.html",
         context! {
@@ -89,11 +91,12 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             gaps => sections::gaps(report),
             study => sections::study(report),
             scores => sections::scores(report),
+            unread => sections::unread(report),
             claims => sections::claims(report),
             windows => charts::windows(report),
             widths => charts::widths(report),
             training => charts::training(report, &ordered),
-            methods => methods::methods(report, &ordered),
+            methods => methods::methods(report, &ordered, judged),
             setups => sections::html(&sections::setups(report, &ordered).whole()),
             comparisons => sections::comparisons(report, &ordered),
             provenance => provenance::provenance(&ordered),

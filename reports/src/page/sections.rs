@@ -6,6 +6,7 @@ use minijinja::{Value, context};
 
 use super::methods;
 use super::visible::visible;
+use crate::cells::Cell;
 use crate::compare::{self, Flip, Pair};
 use crate::contrast::Contrast;
 use crate::decide::Verdict;
@@ -40,7 +41,7 @@ pub(super) fn headlines(report: &Report) -> Vec<Value> {
 const SENTENCES: usize = 3;
 
 /// What the runs answer among themselves; a study has its own questions.
-fn contrasts(report: &Report) -> &[Contrast] {
+pub(super) fn contrasts(report: &Report) -> &[Contrast] {
     if report.study.is_some() { &[] } else { &report.contrasts }
 }
 
@@ -224,6 +225,18 @@ pub(super) fn comparisons(report: &Report, runs: &[&Run]) -> Option<Value> {
         (!facts.is_empty()).then(|| (visible(question), visible(&facts.join(". "))))
     };
     Some(context! { table, sides => contrasts.iter().filter_map(sides).collect::<Vec<_>>() })
+}
+
+/// Runs with more than a tenth of their replies unread.
+pub(super) fn unread(report: &Report) -> Vec<Value> {
+    let of_cell = |cell: &Cell| {
+        let unread = cell.summary.unread.as_ref()?;
+        let examples: Vec<(String, String)> =
+            unread.examples.iter().map(|(uid, text)| (visible(uid), visible(text))).collect();
+        let run = visible(&format!("{}, {}", cell.title, cell.run));
+        Some(context! { run, n => unread.n, of => unread.of, examples })
+    };
+    report.cells.iter().filter_map(of_cell).collect()
 }
 
 /// The scores in the columns that fit a page; the exported table has all.

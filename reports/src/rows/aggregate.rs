@@ -119,7 +119,7 @@ impl Digest {
     /// 95 % interval of a group's mean, clustered by video; `None` for one video.
     pub fn interval(&self, tag: &str, label: &str) -> Option<(f64, f64)> {
         let group = self.groups.get(&(tag.to_owned(), label.to_owned()))?;
-        Some(Effect::share(&group.values().copied().collect::<Vec<_>>())?.interval())
+        Effect::share(group.values())?.interval()
     }
 }
 

@@ -99,11 +99,15 @@ fn average(efforts: &[Effort]) -> Effort {
 mod tests {
     use super::*;
     use crate::decide::Support;
+    use crate::statistics::ClusteredMean;
 
     /// An effect with a standard error by video and, with `seeds`, one by seed.
     fn effect(difference: f64, error: f64, seeds: Option<f64>) -> Effect {
         let estimate = |error, clusters: usize| {
-            Estimate::from_parts(difference, error, clusters, clusters as f64 - 1.0, 100, Support::Difference)
+            let (degrees_of_freedom, weight) = (clusters as f64 - 1.0, 1.0 / clusters as f64);
+            let (mean, standard_error, rows) = (difference, error, 100);
+            let found = ClusteredMean { mean, standard_error, clusters, degrees_of_freedom, weight, rows };
+            Estimate::of_mean(found, Support::Unbounded)
         };
         let estimates = [estimate(error, 100), seeds.and_then(|error| estimate(error, 3))];
         Effect {
@@ -112,8 +116,8 @@ mod tests {
             a: 0.0,
             b: difference,
             difference,
-            by_video: estimates[0].map(|estimate| estimate.interval()),
-            by_seed: estimates[1].map(|estimate| estimate.interval()),
+            by_video: estimates[0].and_then(|estimate| estimate.interval()),
+            by_seed: estimates[1].and_then(|estimate| estimate.interval()),
             estimates,
             of_seeds: vec![difference; if seeds.is_some() { 3 } else { 1 }],
         }

@@ -257,7 +257,7 @@ fn curve(group: &[&Trained], series: &str) -> Option<Curve> {
         first: over(|values| values[0]),
         mean: mean(&means),
         interval: crate::decide::Effect::repetitions(&means, crate::decide::Support::Unbounded)
-            .map(|effect| effect.interval()),
+            .and_then(|effect| effect.interval()),
         peak: over(|values| values.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
         end: over(last_quarter),
         // What is published is of these two.

@@ -64,23 +64,12 @@ impl Region {
     /// The smallest level at which the interval of an effect lies inside: `2·p` of the one-sided tests.
     fn p(self, effect: &Effect) -> f64 {
         let p = match self {
-            // All seeds gave the same number: the interval is that number.
-            _ if effect.standard_error == 0.0 => f64::from(u8::from(!self.contains(effect.estimate))),
             Self::Above(bound) => effect.p_above(bound),
             Self::Below(bound) => effect.p_below(bound),
             Self::Within(bound) => effect.p_above(-bound).max(effect.p_below(bound)),
             Self::Beyond(bound) => effect.p_above(bound).min(effect.p_below(-bound)),
         };
         (2.0 * p).min(1.0)
-    }
-
-    fn contains(self, value: f64) -> bool {
-        match self {
-            Self::Above(bound) => value > bound,
-            Self::Below(bound) => value < bound,
-            Self::Within(bound) => value.abs() < bound,
-            Self::Beyond(bound) => value.abs() > bound,
-        }
     }
 }
 
@@ -110,7 +99,7 @@ pub struct Tested {
     pub of_seeds: Vec<f64>,
     /// Its mean.
     pub value: f64,
-    /// 95 % interval of that over seeds (Student's t); `None` with one seed.
+    /// 95 % interval of that over seeds (Student's t); `None` with one seed or equal ones.
     pub interval: Option<(f64, f64)>,
     /// The same at the level of the claim's rank in the family (Holm).
     pub in_family: Option<(f64, f64)>,
@@ -152,7 +141,7 @@ pub(super) fn judge(predictions: &[Prediction], arms: &[Arm], trainings: &[Train
         // The level at which this claim's adjusted p-value would be ALPHA.
         let level = if *p > 0.0 { ALPHA * *p / adjusted } else { ALPHA / predictions.len() as f64 };
         for tested in &mut one.tested {
-            tested.in_family = tested.effect.map(|effect| interval(&effect, level));
+            tested.in_family = tested.effect.and_then(|effect| effect.interval_at(level));
         }
     }
     found.into_iter().map(|(one, _)| one).collect()
@@ -173,13 +162,6 @@ fn decide(tested: &[Tested]) -> (Finding, f64) {
     (finding, holds.min(fails))
 }
 
-fn interval(effect: &Effect, level: f64) -> (f64, f64) {
-    match effect.standard_error {
-        0.0 => (effect.estimate, effect.estimate),
-        _ => effect.interval_at(level),
-    }
-}
-
 /// The score of every arm over its seeds, in the order in which arms come first.
 pub(super) fn scores(arms: &[Arm]) -> Vec<ArmScore> {
     let figures = Figures { arms, trainings: &[] };
@@ -191,7 +173,7 @@ pub(super) fn scores(arms: &[Arm]) -> Vec<ArmScore> {
     }
     let score = |arm: &str| {
         let values: Vec<f64> = figures.of(arm, ACCURACY).into_iter().map(|(_, value)| value).collect();
-        let interval = Effect::repetitions(&values, Support::Share).map(|effect| effect.interval());
+        let interval = Effect::repetitions(&values, Support::Share).and_then(|effect| effect.interval());
         ArmScore { arm: arm.to_owned(), seeds: values.len(), mean: mean(&values), interval }
     };
     names.into_iter().map(score).collect()
@@ -229,7 +211,7 @@ impl Figures<'_> {
             b: mean(&pairs.iter().map(|(.., b)| *b).collect::<Vec<_>>()),
             value: mean(&of_seeds),
             of_seeds,
-            interval: effect.as_ref().map(|effect| interval(effect, ALPHA)),
+            interval: effect.and_then(|effect| effect.interval()),
             in_family: None,
             effect,
         })
@@ -307,11 +289,12 @@ mod tests {
     }
 
     #[test]
-    fn equal_seeds_are_an_interval_without_width() {
+    fn equal_seeds_have_no_interval_and_are_judged_by_the_sign_test() {
         let value = "{ figure = 'kappa', b = 'rl', holds = { below = 0.1 }, fails = { above = 0.5 } }";
-        let found = judged(value, &[trained("rl", &[0.0; 5])]);
-        assert_eq!((found.finding, found.tested[0].interval), (Finding::Holds, Some((0.0, 0.0))));
-        assert_eq!(judged(value, &[trained("rl", &[0.3; 5])]).finding, Finding::Open);
+        let found = judged(value, &[trained("rl", &[0.0; 6])]);
+        assert_eq!((found.finding, found.tested[0].interval), (Finding::Holds, None));
+        assert_eq!(judged(value, &[trained("rl", &[0.0; 5])]).finding, Finding::Open, "2/2^5");
+        assert_eq!(judged(value, &[trained("rl", &[0.3; 6])]).finding, Finding::Open);
     }
 
     #[test]
@@ -334,7 +317,7 @@ mod tests {
         };
         let all = [
             trained("cold", &[2.0, 4.0, 8.0]),
-            trained("clear", &[0.1, 0.2, 0.4]),
+            trained("clear", &[0.1, 0.22, 0.4]),
             // Shares of 0.10, 0.12, 0.14: two-sided p of 0.0196 against 0.2, twice that in a family of two.
             trained("weak", &[0.18, 0.36, 0.56]),
         ]
@@ -345,7 +328,7 @@ mod tests {
             &all,
         );
         assert_eq!(found.len(), 2, "what was not run is left out");
-        assert_eq!(found[0].tested[0].of_seeds, [0.05; 3]);
+        assert_eq!(found[0].tested[0].of_seeds, [0.05, 0.055, 0.05]);
         assert!(found.iter().all(|one| one.finding == Finding::Holds));
         let (low, high) = found[1].tested[0].interval.unwrap();
         let (wide_low, wide_high) = found[1].tested[0].in_family.unwrap();

@@ -225,7 +225,10 @@ pub fn terminal(study: &Study) -> Text {
                 _ => String::new(),
             };
             let interval = interval.map_or_else(
-                || "no interval from one seed".to_owned(),
+                || match tested.seeds.len() {
+                    1 => "no interval from one seed".to_owned(),
+                    _ => "no interval: all seeds are equal".to_owned(),
+                },
                 |(low, high)| format!("{low:.3} to {high:.3}"),
             );
             text.line(format!("  {} {b:.3} of {}{from}", test.figure, test.b));

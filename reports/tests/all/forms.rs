@@ -69,8 +69,8 @@ fn markdown() {
     insta::assert_snapshot!(paravt_reports::markdown(&small()), @r#"
     | split | profile | run | score | 95 % | N | errors | paper | diff | verdict |
     |---|---|---|--:|--:|--:|---|--:|--:|---|
-    | Video-MME (w/o subtitles) | paper | agentic_general · made-up-8b | 62.5 | 11.8 to 95.4 | 8 | none | 62.1 | - | not comparable: 8 of 2700 rows; 4 distinct videos, published 900 |
-    | Charades-STA (test) | strict | agentic_general · made-up-8b | 24.0 | 0.1 to 79.4 | 5 (4 of 5 samples recorded; selection: 5 of 8 samples) | 1 unparsed, 1 failed, 1 truncated, 2 dropped calls | 50.1 | - | INCOMPLETE not comparable: channel image (published: video); mode agentic_general (published: agentic_minimal); profile strict (published: paper); 5 of 3720 rows; unfinished run: 4 of 5 rows recorded; 1 of 4 rows lack a full answer (1 failed), at most 0 may |
+    | Video-MME (w/o subtitles) | paper | agentic_general · made-up-8b | 62.5 | 7.5 to 100.0 | 8 | none | 62.1 | - | not comparable: 8 of 2700 rows; 4 distinct videos, published 900 |
+    | Charades-STA (test) | strict | agentic_general · made-up-8b | 24.0 | 0.0 to 80.0 | 5 (4 of 5 samples recorded; selection: 5 of 8 samples) | 1 unparsed, 1 failed, 1 truncated, 2 dropped calls | 50.1 | - | INCOMPLETE not comparable: channel image (published: video); mode agentic_general (published: agentic_minimal); profile strict (published: paper); 5 of 3720 rows; unfinished run: 4 of 5 rows recorded; 1 of 4 rows lack a full answer (1 failed), at most 0 may |
     | videomme_wsub |  |  |  |  |  |  |  |  | not run |
     | longvideobench |  |  |  |  |  |  |  |  | not run |
     | lvbench |  |  |  |  |  |  |  |  | not run |

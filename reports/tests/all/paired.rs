@@ -75,20 +75,21 @@ fn changes_that_cancel_out_are_not_unchanged() {
 }
 
 #[test]
-fn an_interval_stays_within_what_the_difference_can_be() {
+fn an_interval_stays_within_what_a_difference_can_be() {
     let interval = |a, b| {
         let few = |right| whole("mlvu", "MLVU", 10, right);
         let ablation = compare(&[few(a)], &[few(b)]).unwrap();
         let pair = &ablation.splits[0];
         let (low, high) = pair.interval.unwrap();
-        assert!(low <= pair.difference && pair.difference <= high && low <= 0.0, "{pair:?}");
+        assert!(low <= pair.difference && pair.difference <= high, "{pair:?}");
         (low, high)
     };
     let (low, high) = interval(10, 0);
-    assert_eq!((low, high), (-1.0, 0.0), "A is right everywhere: B cannot be better");
-    assert_eq!(interval(0, 10), (0.0, 1.0));
+    assert!(low == -1.0 && (-0.3..0.0).contains(&high), "{low} {high}");
+    assert_eq!(interval(0, 10), (-high, 1.0));
+    // A's score is an estimate too: its true value may be less than the half that it has here.
     let (low, high) = interval(5, 2);
-    assert!(low >= -0.5 && high <= 0.5, "{low} {high}");
+    assert!(low < -0.5 && high > 0.0, "{low} {high}");
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn a_collapse_on_five_videos_fails_and_on_four_is_undecided() {
     let five = collapse(5);
     assert_eq!((five.status(), worst(&five)), (Status::Fail, vec!["score"]));
     let text = message(&five, "mlvu", "score");
-    assert!(text.contains("0.0 after 100.0: -100.0 points, 95 % -100.0 to +0.0, 20 pairs"), "{text}");
+    assert!(text.contains("0.0 after 100.0: -100.0 points, 95 % -100.0 to -23.8, 20 pairs"), "{text}");
     assert!(text.contains("5 videos (exact p of a loss 0.031)"), "{text}");
     assert_eq!(collapse(4).status(), Status::Undecided, "1/16 by chance");
     // Half of every video, without any spread between them, and a loss within the tolerance.

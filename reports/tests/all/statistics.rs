@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use paravt_reports::decide::{Effect, Support};
 use paravt_reports::pass_at;
-use paravt_reports::statistics::{Cluster, holm, mean_of_means};
+use paravt_reports::statistics::{Cluster, ClusteredMean, holm, mean_of_means};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -18,7 +18,7 @@ const TOLERANCE: f64 = 1e-9;
 struct Reference {
     paired: Vec<[f64; 5]>,
     share: Vec<(f64, f64, f64)>,
-    grouped: Vec<(f64, f64)>,
+    grouped: Vec<(f64, f64, f64, f64)>,
     student: Vec<(f64, f64)>,
     holm: Vec<Vec<f64>>,
     power: Vec<f64>,
@@ -106,7 +106,7 @@ fn statistics_equal_those_of_scipy_and_statsmodels() {
     assert_eq!(reference.paired.len(), differences.len());
     for (rows, peer) in differences.iter().zip(&reference.paired) {
         let ours = Effect::difference(&totals(rows)).unwrap();
-        let (low, high) = ours.interval();
+        let (low, high) = ours.interval().unwrap();
         let ours = [ours.estimate, ours.standard_error, low, high, ours.p()];
         for (name, (ours, peer)) in
             ["difference", "error", "low", "high", "p"].into_iter().zip(ours.into_iter().zip(peer))
@@ -118,7 +118,7 @@ fn statistics_equal_those_of_scipy_and_statsmodels() {
     assert_eq!(reference.share.len(), values.len());
     for (rows, peer) in values.iter().zip(&reference.share) {
         let ours = Effect::share(&totals(rows)).unwrap();
-        let (low, high) = ours.interval();
+        let (low, high) = ours.interval().unwrap();
         assert_close(low, peer.0, &format!("low of {} rows", rows.len()));
         assert_close(high, peer.1, &format!("high of {} rows", rows.len()));
         assert_close(ours.p_above(BOUND), peer.2, &format!("p of {} rows", rows.len()));
@@ -130,10 +130,13 @@ fn statistics_equal_those_of_scipy_and_statsmodels() {
         let found = mean_of_means(&groups).unwrap();
         assert_close(found.mean, peer.0, "mean of means");
         assert_close(found.standard_error, peer.1, "its error");
+        let (low, high) = Effect::of_mean(found, Support::Difference).unwrap().interval().unwrap();
+        assert_close(low, peer.2, "its low end");
+        assert_close(high, peer.3, "its high end");
     }
     assert_eq!(reference.student.len(), repetitions.len());
     for (values, peer) in repetitions.iter().zip(&reference.student) {
-        let (low, high) = Effect::repetitions(values, Support::Unbounded).unwrap().interval();
+        let (low, high) = Effect::repetitions(values, Support::Unbounded).unwrap().interval().unwrap();
         assert_close(low, peer.0, "low over repetitions");
         assert_close(high, peer.1, "high over repetitions");
     }
@@ -146,7 +149,15 @@ fn statistics_equal_those_of_scipy_and_statsmodels() {
     }
     assert_eq!(reference.power.len(), errors.len());
     for ((error, df), peer) in errors.into_iter().zip(&reference.power) {
-        let effect = Effect::from_parts(0.0, error, df + 1, df as f64, df + 1, Support::Unbounded).unwrap();
+        let found = ClusteredMean {
+            mean: 0.0,
+            standard_error: error,
+            clusters: df + 1,
+            degrees_of_freedom: df as f64,
+            weight: 1.0 / (df + 1) as f64,
+            rows: df + 1,
+        };
+        let effect = Effect::of_mean(found, Support::Unbounded).unwrap();
         let ours = effect.detectable(0.05).unwrap() / error;
         assert_close(ours, peer / error, "power");
     }

@@ -30,7 +30,7 @@ impl Work for Generated {
         match self {
             Self::Base => "the base checkpoint",
             Self::World(_) => "generated videos and the seven splits",
-            Self::TrainingData(..) => "videos, traces and prompts to train on",
+            Self::TrainingData(..) => "training videos, traces and prompts",
             Self::Fresh(_) => "a model of random weights with its tokenizer",
         }
         .to_owned()

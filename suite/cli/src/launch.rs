@@ -133,6 +133,7 @@ pub(crate) async fn run_all(
             Err(error) => return Err(error.into()),
         };
         eprintln!("{}", closing_line(&task, &outcome.summary, outcome.records, outcome.expected));
+        outcome.summary.unread.iter().for_each(|unread| eprintln!("{task}: {unread}"));
         worst = worst.worse(conclude(&outcome, allow_partial, then));
         let obstacle = match outcome.ended {
             Ended::Finished => continue,

@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Count(String),
     /// Bytes: what they belong to.
     Bytes(String),
-    /// A stage and what it does ("running"); its steps, where it has any, stand in the message.
+    /// A stage and what it does, empty for its own work; its steps, where it has any, stand in the message.
     Stage(String, String),
 }
 
@@ -200,7 +200,8 @@ impl State {
                     if self.message.is_empty() { String::new() } else { format!("; {}", self.message) };
                 let left = left.filter(|_| self.done < self.total);
                 let left = left.map(|left| format!(", {left} left")).unwrap_or_default();
-                format!("{stage}: {doing} for {}{message}{left}", in_words(elapsed))
+                let doing = if doing.is_empty() { String::new() } else { format!("{doing} for ") };
+                format!("{stage}: {doing}{}{message}{left}", in_words(elapsed))
             }
         }
     }
@@ -334,11 +335,13 @@ mod tests {
 
     #[test]
     fn a_stage_says_how_long_it_has_run_and_its_steps_how_long_they_will() {
-        let stage = || Kind::Stage("sft".to_owned(), "running".to_owned());
-        assert_eq!(text(stage(), [0, 0, 0], "", 90_000), "sft: running for 1 min 30 s");
+        let stage = || Kind::Stage("sft".to_owned(), String::new());
+        assert_eq!(text(stage(), [0, 0, 0], "", 90_000), "sft: 1 min 30 s");
         let resumed = text(stage(), [200, 210, 300], "step 210/300", 10_000);
-        assert_eq!(resumed, "sft: running for 10 s; step 210/300, 1 min 30 s left");
-        assert_eq!(text(stage(), [0, 9, 9], "step 9/9", 7_260_000), "sft: running for 2 h 1 min; step 9/9");
+        assert_eq!(resumed, "sft: 10 s; step 210/300, 1 min 30 s left");
+        assert_eq!(text(stage(), [0, 9, 9], "step 9/9", 7_260_000), "sft: 2 h 1 min; step 9/9");
+        let waiting = Kind::Stage("eval".to_owned(), "installing".to_owned());
+        assert_eq!(text(waiting, [0, 0, 0], "", 5_000), "eval: installing for 5 s");
     }
 
     #[test]

@@ -151,41 +151,6 @@ fn listed_options(prompt: &str) -> Vec<String> {
     found
 }
 
-/// The letter of the one option that a text repeats, as a whole or in its first or last line, with its letter in front or
-/// without: `B. The green lamp`.
-fn repeated_option(text: &str, options: &[String], letters: &str) -> Option<char> {
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let (first, last) = (lines.next()?, lines.next_back());
-    let of = |line: &str| option_of(line, options, letters);
-    match (of(first), last.and_then(of)) {
-        (Some(one), Some(other)) => (one == other).then_some(one),
-        (one, other) => one.or(other),
-    }
-}
-
-/// The option that a line repeats.
-fn option_of(line: &str, options: &[String], letters: &str) -> Option<char> {
-    static LED: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"^[(*]*([A-Z])(?:[.):*]+\s*|\s+)(\S.*?)\**$").expect("literal pattern"));
-    let plain = |text: &str| text.trim().trim_end_matches('.').to_lowercase();
-    let own = |option: &str| LED.captures(option).map_or_else(|| plain(option), |led| plain(&led[2]));
-    let same = |words: &str| {
-        let all = options.iter().zip(letters.chars());
-        all.filter(|(option, _)| !words.is_empty() && (own(option) == words || plain(option) == words))
-            .map(|(_, letter)| letter)
-            .collect::<Vec<_>>()
-    };
-    match same(&plain(line))[..] {
-        [one] => return Some(one),
-        [] => {}
-        // Only a letter distinguishes options with the same text.
-        _ => return None,
-    }
-    let led = LED.captures(line)?;
-    let letter = led[1].chars().next()?;
-    same(&plain(&led[2])).contains(&letter).then_some(letter)
-}
-
 /// The row as a sample; `None` without a gold answer.
 fn sample(row: &Row, task: &str, shared: &str) -> Option<Sample> {
     let gold = row.gold.as_deref().map(str::trim).filter(|gold| !gold.is_empty())?;
@@ -240,20 +205,6 @@ fn gold_of(row: &Row, gold: &str, options: &[String], letters: &str) -> Gold {
     }
 }
 
-/// The score by the corrected rules; where they find nothing, a text that repeats one option is that option.
-fn scored(sample: &Sample, said: &str) -> Score {
-    let Question { options, letters, .. } = &sample.question;
-    let score = Strict { tags: &TAGS }.score(&sample.gold, letters, said);
-    let (Outcome::Unparsed, Gold::Choice { answer }) = (score.outcome, &sample.gold) else { return score };
-    let Some(letter) = repeated_option(said, options, letters) else { return score };
-    Score {
-        outcome: Outcome::Scored,
-        value: f64::from(u8::from(letter.to_string() == *answer)),
-        prediction: Some(letter.to_string()),
-        rule: Some("option_text".to_owned()),
-    }
-}
-
 /// The row as a record: a failure is an error, whatever score the harness gave it.
 fn record(row: &Row, sample: Sample, epoch: usize) -> Record {
     let said = row.response.clone().unwrap_or_default();
@@ -263,7 +214,7 @@ fn record(row: &Row, sample: Sample, epoch: usize) -> Record {
         row.tokens.map(|(prompt_tokens, completion_tokens)| Usage { prompt_tokens, completion_tokens });
     let score = match &failure {
         Some(_) => Score { outcome: Outcome::Error, value: 0.0, prediction: None, rule: None },
-        None => scored(&sample, &said),
+        None => Strict { tags: &TAGS }.score_sample(&sample, &said),
     };
     let final_text = if failure.is_some() { String::new() } else { said };
     let text = |text: &str| vec![RecordedPart::Text { text: text.to_owned() }];
@@ -393,30 +344,6 @@ fn manifest(log: &Log, task: TaskSpec, samples: &[Sample], expected: usize) -> M
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_option_that_is_repeated_is_an_answer() {
-        let options =
-            ["A. on the book".to_owned(), "under it".to_owned(), "under it".to_owned(), "Yes.".to_owned()];
-        for (text, found) in [
-            ("A. on the book.", Some('A')),
-            ("On the book", Some('A')),
-            ("(D) yes", Some('D')),
-            ("B) under it", Some('B')),
-            ("C: under it", Some('C')),
-            // Which of the two, and a letter beside the text of another option.
-            ("under it", None),
-            ("B. on the book", None),
-            ("A. on the book or B. under it", None),
-            ("A on the book\n\nThe suitcase lies there.", Some('A')),
-            ("I looked at it.\n**B. under it**", Some('B')),
-            ("A. on the book\nNo:\nB. under it", None),
-            ("A on the whole", None),
-            ("", None),
-        ] {
-            assert_eq!(repeated_option(text, &options, "ABCD"), found, "{text}");
-        }
-    }
 
     #[test]
     fn golds_have_the_kind_that_their_text_has() {

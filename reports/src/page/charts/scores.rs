@@ -162,7 +162,7 @@ fn measured<'a>(runs: &Runs<'a>, title: &str, split: Option<&str>) -> Vec<Score<
         label,
         n: clusters.values().map(|video| video.n).sum(),
         value: mean(clusters.values()).unwrap_or_default(),
-        interval: Effect::share(clusters.values()).map(|effect| effect.interval()),
+        interval: Effect::share(clusters.values()).and_then(|effect| effect.interval()),
     };
     pooled.into_iter().map(score).collect()
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use paravt_suite::scoring::strict::{self, Options};
 use paravt_upstream::paravt::REFERENCE;
 use paravt_upstream::python::{float, literal_regex, standalone, strip};
 use regex::Regex;
@@ -38,9 +39,9 @@ pub(super) fn accuracy(
 fn strict_accuracy(solution: &str, answer: &str, question: QuestionType, config: &RewardConfig) -> f64 {
     match question {
         QuestionType::Mcq => {
-            let letters: String = ('A'..='Z').collect();
+            let options = Options::new(&('A'..='Z').collect::<String>(), &[]);
             let tagged = format!("<answer>{solution}</answer>");
-            let found = paravt_suite::scoring::strict::letter(&tagged, &letters, REFERENCE.syntax.tags());
+            let found = strict::letter(&tagged, &options, REFERENCE.syntax.tags());
             let gold = answer.trim().trim_matches(['(', ')', '.']).to_uppercase();
             f64::from(u8::from(found.is_some_and(|(letter, _)| gold == letter.to_string())))
         }

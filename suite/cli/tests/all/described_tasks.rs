@@ -114,7 +114,7 @@ fn the_group_score_of_video_mme_v2_is_the_headline_with_an_interval_over_videos(
 
     let cell = &json["cells"][0];
     let clusters = groups.map(|sum| Cluster { sum, n: 1 });
-    let (low, high) = Effect::share(&clusters).unwrap().interval();
+    let (low, high) = Effect::share(&clusters).unwrap().interval().unwrap();
     for (found, expected) in [(&cell["interval"][0], low), (&cell["interval"][1], high)] {
         assert!((found.as_f64().unwrap() - expected).abs() < 1e-12, "{found} {expected}");
     }

@@ -4,6 +4,10 @@ use super::*;
 use crate::fixtures::TAGS;
 use proptest::prelude::*;
 
+fn read(gold: &Gold, reply: &str) -> Score {
+    Strict { tags: &TAGS }.score(gold, "", reply)
+}
+
 #[test]
 fn letters_are_taken_where_they_are_answers() {
     for (text, expected) in [
@@ -37,7 +41,7 @@ fn letters_are_taken_where_they_are_answers() {
         ("<tool_call>{\"a\": \"C\"}</tool_call>\nB", Some(('B', "letter_only"))),
         ("B<|im_end|>", Some(('B', "letter_only"))),
     ] {
-        assert_eq!(letter(text, "ABCD", &TAGS), expected, "{text}");
+        assert_eq!(letter(text, &Options::new("ABCD", &[]), &TAGS), expected, "{text}");
     }
 }
 
@@ -72,7 +76,29 @@ fn letters_are_not_taken_out_of_prose_errors_or_calls() {
         "<answer>E</answer> B",
         "",
     ] {
-        assert_eq!(letter(text, "ABCD", &TAGS), None, "{text}");
+        assert_eq!(letter(text, &Options::new("ABCD", &[]), &TAGS), None, "{text}");
+    }
+}
+
+#[test]
+fn an_option_that_is_repeated_is_an_answer() {
+    let options = Options::new("ABCD", &["on the book", "under it", "under it", "Yes."]);
+    for (text, found) in [
+        ("A. on the book.", Some('A')),
+        ("On the book", Some('A')),
+        ("(D) yes", Some('D')),
+        ("B) under it", Some('B')),
+        ("C: under it", Some('C')),
+        // Which of the two, and a letter beside the text of another option.
+        ("under it", None),
+        ("B. on the book", None),
+        ("A. on the book or B. under it", None),
+        ("A on the book\n\nThe suitcase lies there.", Some('A')),
+        ("I looked at it.\n**B. under it**", Some('B')),
+        ("A on the whole", None),
+        ("", None),
+    ] {
+        assert_eq!(letter(text, &options, &TAGS).map(|(letter, _)| letter), found, "{text}");
     }
 }
 
@@ -140,25 +166,25 @@ fn numbers_are_taken_where_they_are_answers() {
         assert_eq!(number(text, &TAGS), expected, "{text}");
     }
     let gold = Gold::Number { answer: 10.0 };
-    assert_eq!(score(&gold, "", "9", &TAGS).value, 0.9);
-    assert_eq!(score(&gold, "", "none", &TAGS).outcome, Outcome::Unparsed);
+    assert_eq!(read(&gold, "9").value, 0.9);
+    assert_eq!(read(&gold, "none").outcome, Outcome::Unparsed);
 }
 
 #[test]
 fn free_text_is_compared_without_articles_and_punctuation() {
     let gold = Gold::open("Doppler effect");
-    assert_eq!(score(&gold, "", "<answer>The Doppler-Effect.</answer>", &TAGS).value, 1.0);
-    assert_eq!(score(&gold, "", "<answer>Doppler</answer>", &TAGS).value, 0.0);
-    assert_eq!(score(&gold, "", "<answer> </answer>", &TAGS).outcome, Outcome::Unparsed);
+    assert_eq!(read(&gold, "<answer>The Doppler-Effect.</answer>").value, 1.0);
+    assert_eq!(read(&gold, "<answer>Doppler</answer>").value, 0.0);
+    assert_eq!(read(&gold, "<answer> </answer>").outcome, Outcome::Unparsed);
     let letter = Gold::open("A");
-    assert_eq!(score(&letter, "", "<answer>the</answer>", &TAGS).value, 0.0);
-    assert_eq!(score(&letter, "", "<answer>a.</answer>", &TAGS).value, 1.0);
+    assert_eq!(read(&letter, "<answer>the</answer>").value, 0.0);
+    assert_eq!(read(&letter, "<answer>a.</answer>").value, 1.0);
 }
 
 proptest! {
     #[test]
     fn no_text_panics_and_no_foreign_letter_comes_out(text in ".{0,200}") {
-        if let Some((found, _)) = letter(&text, "ABC", &TAGS) {
+        if let Some((found, _)) = letter(&text, &Options::new("ABC", &["red", "a green lamp", "2"]), &TAGS) {
             prop_assert!("ABC".contains(found));
         }
         if let Some((TimeSpan { start, end }, _)) = interval(&text, &TAGS) {

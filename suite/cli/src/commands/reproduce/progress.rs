@@ -40,7 +40,7 @@ impl Observer for StageProgress {
             Event::Started => {
                 self.meter = None;
                 eprintln!("{line}");
-                self.busy(stage, "running");
+                self.busy(stage, "");
             }
             Event::Progress(progress) => {
                 let Some(meter) = &self.meter else { return };
@@ -74,7 +74,7 @@ impl StageProgress {
         Self { meter: None, part: None, notify }
     }
 
-    /// Shows that a stage does something from now on; on a terminal, an evaluation shows its samples itself.
+    /// Shows that a stage does something from now on, its own work where that is empty; on a terminal, an evaluation shows its samples itself.
     fn busy(&mut self, stage: &Stage, doing: &str) {
         // The former meter goes before the next one is drawn.
         (self.meter, self.part) = (None, None);

@@ -1,0 +1,523 @@
+//! The interval of a video that a reply names.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::leads::{CONDITION, NEGATED, OTHERS, REFUSED};
+use super::reply::{BOX, Reply, close_after, close_before, json, plain, regex};
+use super::times::{Figure, Kind, figures};
+use crate::reference::Tag;
+use crate::span::TimeSpan;
+
+/// A pair of times of a text.
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    at: usize,
+    end: usize,
+    span: TimeSpan,
+    /// A unit, a clock time or words say that these are times.
+    is_timed: bool,
+    rule: &'static str,
+}
+
+/// An interval in seconds with its end after its start, and the rule that found it.
+///
+/// | rule | takes | does not take |
+/// |---|---|---|
+/// | `json` | the start and end keys of an object, a list of two times | several objects or lists |
+/// | `range` | two times joined by a dash, an arrow or a word (`to`, `bis`, `到`) | scores, pages, frames, counts, dates; the length of the video |
+/// | `start_end` | `starts at … ends at …` | a start alone, a length |
+///
+/// In an answer tag the names begin with `answer_tag_`. Of several intervals the last one counts where it is said to be the
+/// answer; otherwise there is none.
+pub fn interval(text: &str, tags: &[Tag]) -> Option<(TimeSpan, &'static str)> {
+    Reply::candidates(text, tags).iter().find_map(|reply| {
+        let (span, rule) = match json(&reply.raw).map(|value| in_json(&value)) {
+            Some(found) if !found.is_empty() || reply.raw.trim().starts_with(['{', '[']) => {
+                (single(&found)?, "json")
+            }
+            _ => in_text(&reply.text)?,
+        };
+        let rule = match (reply.tagged, rule) {
+            (false, rule) => rule,
+            (true, "range") => "answer_tag_range",
+            (true, "json") => "answer_tag_json",
+            (true, _) => "answer_tag_start_end",
+        };
+        (span.start >= 0.0 && span.end > span.start).then_some((span, rule))
+    })
+}
+
+fn single(all: &[TimeSpan]) -> Option<TimeSpan> {
+    let first = *all.first()?;
+    all.iter().all(|other| *other == first).then_some(first)
+}
+
+/// All intervals of a JSON value.
+fn in_json(value: &Value) -> Vec<TimeSpan> {
+    let time = |value: &Value| match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => match figures(text)[..] {
+            [one] => Some(one.value),
+            _ => None,
+        },
+        _ => None,
+    };
+    match value {
+        Value::Array(all) => match &all[..] {
+            [start, end] if time(start).is_some() && time(end).is_some() => {
+                time(start).zip(time(end)).map(TimeSpan::from).into_iter().collect()
+            }
+            all => all.iter().flat_map(in_json).collect(),
+        },
+        Value::Object(fields) if fields.iter().any(|(name, value)| name == "answer" && value.is_null()) => {
+            Vec::new()
+        }
+        Value::Object(fields) => {
+            /// Keys of what is no time.
+            const OTHER: [&str; 9] =
+                ["frame", "video", "point", "box", "resolution", "search", "size", "pixel", "index"];
+            let is_other = |name: &str| OTHER.iter().any(|other| name.to_lowercase().contains(other));
+            let of = |names: &[&str]| {
+                let found = fields.iter().find(|(name, _)| {
+                    let name = name.to_lowercase();
+                    !is_other(&name) && names.iter().any(|known| name.contains(known))
+                });
+                found.and_then(|(_, value)| time(value))
+            };
+            let start = of(&["start", "begin", "from", "开始", "beginn", "début", "inicio"]);
+            let end =
+                of(&["end", "finish", "stop", "结束", "fin"]).or_else(|| fields.get("to").and_then(time));
+            match start.zip(end) {
+                Some(span) => vec![TimeSpan::from(span)],
+                None => fields
+                    .iter()
+                    .filter(|(name, _)| !is_other(name))
+                    .flat_map(|(_, value)| in_json(value))
+                    .collect(),
+            }
+        }
+        Value::String(text) => in_text(&plain(text)).map(|(span, _)| span).into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The interval of running text.
+fn in_text(text: &str) -> Option<(TimeSpan, &'static str)> {
+    static ORDINAL: LazyLock<Regex> = LazyLock::new(|| regex(r"(\d)(?:st|nd|rd|th)\b"));
+    let text = &ORDINAL.replace_all(text, "$1").replace('_', " ");
+    let figures: Vec<Figure> =
+        figures(text).into_iter().map(|figure| with_unit_before(text, figure)).collect();
+    let from_start = figures.iter().filter_map(|figure| from_beginning(text, figure));
+    let mut pairs: Vec<Pair> =
+        ranges(text, &figures).chain(starts_and_ends(text, &figures)).chain(from_start).collect();
+    pairs.retain(|pair| !is_denied(text, pair));
+    pairs.sort_by_key(|pair| pair.at);
+    if pairs.iter().any(|pair| pair.is_timed) {
+        pairs.retain(|pair| pair.is_timed);
+    }
+    if pairs.iter().any(|pair| !is_of_video(text, pair)) || pairs.iter().all(|pair| pair.span.start < 0.5) {
+        pairs.retain(|pair| !is_of_video(text, pair));
+    }
+    let last = *pairs.last()?;
+    // What is refused after the last interval takes it back.
+    if REFUSED.is_match(&text[last.end..]) {
+        return None;
+    }
+    let same = pairs.iter().all(|pair| pair.span == last.span);
+    let boxed = pairs.iter().rev().find(|pair| line_of(text, pair.at).starts_with(BOX));
+    match (same, boxed) {
+        (true, _) => Some((last.span, last.rule)),
+        (false, Some(boxed)) => Some((boxed.span, boxed.rule)),
+        // Several behind each other are as many answers.
+        (false, None) if is_listed(text, &pairs) => None,
+        (false, None) if is_concluded(text, &last) || is_last_line(text, &last) => {
+            Some((last.span, last.rule))
+        }
+        // One that is declared, and others told beside it.
+        (false, None) => {
+            let declared: Vec<&Pair> = pairs.iter().filter(|pair| is_declared(text, pair)).collect();
+            let first = declared.first()?;
+            declared.iter().all(|pair| pair.span == first.span).then_some((first.span, first.rule))
+        }
+    }
+}
+
+fn line_of(text: &str, at: usize) -> &str {
+    &text[text[..at].rfind('\n').map_or(0, |at| at + 1)..]
+}
+
+/// The sentence up to a place.
+fn before(text: &str, at: usize) -> &str {
+    let head = close_before(text, at);
+    let stop = head.char_indices().rev().find(|(at, c)| match c {
+        '\n' | '!' | '?' | ';' => true,
+        // `e.g. 3 - 9`
+        '.' if head[..*at].ends_with(|c: char| c.is_ascii_lowercase())
+            && head[..*at].trim_end_matches(|c: char| c.is_ascii_lowercase()).ends_with('.') =>
+        {
+            false
+        }
+        '.' => {
+            head[at + 1..].starts_with(char::is_whitespace)
+                && !head[..*at].ends_with(|c: char| c.is_ascii_digit())
+                || head[at + 1..].starts_with(char::is_whitespace)
+                    && head[at + 1..].trim_start().starts_with(|c: char| c.is_uppercase())
+        }
+        _ => false,
+    });
+    &head[stop.map_or(0, |(at, c)| at + c.len_utf8())..]
+}
+
+/// Two figures with a joint between them.
+fn ranges<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<Item = Pair> + 'a {
+    static JOINT: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r#"^(?:\s*in\b|[\s-]*(?i:second|minute)?\s*(?i:marks?)|\s*\((?i:start|begin\w*)\))?[\s\])>"',]*(?:-{1,3}>?|…|\.{2,3}|–|—|−|‐|‑|~|〜|∼|→|⇒|=>|(?i:up until|up to|to|until|till|through|thru|and|bis zu|bis|und|jusqu'à|jusqu’à|à|au|hasta|al|a|y|et|até|e|fino a|to about|до|по|и)\b|至|到|から|부터|에서|よ?り)[\s\[(<"']*(?:(?i:about|around|approximately|roughly|approx\.?|circa|ca\.|ungefähr|etwa|environ|the|vers|las|los|la|les|le|el|il|sekunden?|seconds?|secondes?|segundos?|secondo|secondi|minutes?|minuten?|min|sec|t\s*=)\s*|第|约|約|~)*[\s\[(<"']*$"#,
+        )
+    });
+    static COMMA: LazyLock<Regex> = LazyLock::new(|| regex(r#"^[\s"'>]*[,;/|]?[\s"'<]*$"#));
+    static AND: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:and|und|y|et|e|и)\b"));
+    static BETWEEN: LazyLock<Regex> =
+        LazyLock::new(|| regex(r"(?i)\b(?:between|zwischen|entre|tra|fra|между|from|von)\b[^.\n\d]{0,40}$"));
+    figures.windows(2).filter_map(move |two| {
+        let [first, second] = two else { return None };
+        let joint = text.get(first.end..second.start)?;
+        let head = before(text, first.start);
+        let is_bracketed = head.trim_end().trim_end_matches(['"', '\'']).ends_with(['[', '(', '{', '<'])
+            && text[second.end..]
+                .trim_start()
+                .trim_start_matches(['"', '\''])
+                .starts_with([']', ')', '}', '>']);
+        let is_whole = text[..first.start].trim().trim_matches(['[', '(', '"', BOX]).is_empty()
+            && text[second.end..].trim().trim_matches([']', ')', '.', '"']).is_empty();
+        let is_joined = match COMMA.is_match(joint) {
+            true => is_bracketed && joint.contains([',', ';', '|', '/']) || is_whole,
+            false => JOINT.is_match(joint) && (!AND.is_match(joint) || BETWEEN.is_match(head)),
+        };
+        if !is_joined || first.value < 0.0 || second.value < 0.0 {
+            return None;
+        }
+        let mut second = *second;
+        // `1:05-10`: the minute belongs to both.
+        if first.kind == Kind::Clock
+            && second.kind == Kind::Bare
+            && joint == "-"
+            && second.value < 60.0
+            && second.value > first.value % 60.0
+        {
+            second.value += first.value - first.value % 60.0;
+        }
+        let second = &second;
+        let mut start = first.value;
+        // `1 to 2 minutes`: the unit belongs to both.
+        let tail = &text[first.start..second.end];
+        if first.kind == Kind::Bare && second.kind == Kind::Unit && !tail.is_empty() {
+            start *= shared_unit(text, second);
+        }
+        let is_line = line_of(text, first.start).lines().next().is_some_and(|line| {
+            line.trim_matches([BOX, ' ', '.', '[', ']', '(', ')']).len() <= second.end - first.start
+        });
+        let is_timed = is_line
+            || [first, second].iter().any(|figure| figure.kind != Kind::Bare)
+            || is_whole
+            || is_bracketed
+            || is_time(text, head, second);
+        let is_other = is_bracketed.then_some(false).unwrap_or_else(|| {
+            first.kind == Kind::Bare && second.kind == Kind::Bare && is_no_time(text, head, second)
+        });
+        // `the 80s`, `her 30s`
+        static DECADE: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:the|her|his|their|my)\s*$"));
+        let is_decade = first.value % 10.0 == 0.0
+            && first.value >= 20.0
+            && DECADE.is_match(head)
+            && text[first.start..]
+                .chars()
+                .skip_while(char::is_ascii_digit)
+                .take(1)
+                .all(|c| c == 's' || c == ' ');
+        (!is_other && !is_decade && !is_aside(head)).then_some(Pair {
+            at: first.start,
+            end: second.end,
+            span: TimeSpan::new(start, second.value),
+            is_timed,
+            rule: "range",
+        })
+    })
+}
+
+/// `From the beginning until 7.5 seconds`
+fn from_beginning(text: &str, figure: &Figure) -> Option<Pair> {
+    static BEGINNING: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)\bfrom the (?:very )?(?:beginning|start)(?: of the (?:video|clip))?,?\s*(?:until|till|up to|to|through)\s*(?:about |around |the )?$",
+        )
+    });
+    let span = TimeSpan::new(0.0, figure.value);
+    let at = figure.start;
+    BEGINNING.is_match(close_before(text, at)).then_some(Pair {
+        at,
+        end: figure.end,
+        span,
+        is_timed: true,
+        rule: "range",
+    })
+}
+
+/// Seconds of the unit behind a figure, where it is a single one.
+fn shared_unit(text: &str, figure: &Figure) -> f64 {
+    let written = &text[figure.start..figure.end];
+    let number: String = written.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+    match number.parse::<f64>() {
+        Ok(number) if number > 0.0 && (figure.value / number == 60.0 || figure.value / number == 3600.0) => {
+            figure.value / number
+        }
+        _ => 1.0,
+    }
+}
+
+/// Whether words around two bare numbers say that they are times.
+fn is_time(text: &str, head: &str, second: &Figure) -> bool {
+    static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)\b(?:seconds?|timestamps?|time|interval|segment|span|answer|from|between|during|at|occurs?|happens?|t\s*=|start\w*|window|von|de|desde|entre|zwischen)\b|秒|从|答案|時間|から|区间",
+        )
+    });
+    BEFORE.is_match(head)
+        || close_after(&text[second.end..]).trim_start().to_lowercase().starts_with("(in s")
+        || text[second.end..].trim_start().starts_with("(s")
+}
+
+/// Whether two bare numbers are something else: a score, pages, frames, a count of things, years.
+fn is_no_time(text: &str, head: &str, second: &Figure) -> bool {
+    static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)\b(?:frames?|pages?|steps?|scores?|scored|chapters?|scenes?|episodes?|questions?|items?|lines?|rows?|levels?|rounds?|won|lost|win|lead(?:s|ing)?|beat|beats|versions?|ages?|aged|years?|figures?|no\.?|numbers?|shots?|seiten?|帧|页|第\d+帧|比分)\s*(?:is|are|of|was|by|:|#|with)?\s*(?:from\s+|between\s+)?$",
+        )
+    });
+    static AFTER: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)^\s*(?:%|°|people|persons?|men|women|children|frames?|pages?|times|fps|points?|years?|meters?|metres?|cm|km|kg|cats?|dogs?|cars?|goals?|players?|[ap]\.?m\b|hz|px|pixels?|percent|steps?|items?|objects?|thousand|million|人|个|帧|米|元|岁|victory|win\b|lead\b|defeat)",
+        )
+    });
+    static THINGS: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)\b(?:counts?|counting|increases?|rises?|drops?|grows?|falls?|prices?|costs?|floors?|display|filmed|recorded|built|founded|tall|wide|aged|there (?:are|were|is))\b",
+        )
+    });
+    static NOUN: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s+([a-z]+)"));
+    const FOLLOWS: [&str; 24] = [
+        "and", "in", "of", "when", "as", "during", "while", "where", "which", "is", "are", "on", "at", "the",
+        "to", "for", "with", "with", "if", "that", "it", "he", "she", "they",
+    ];
+    let after = close_after(&text[second.end..]);
+    let is_noun = || NOUN.captures(after).is_some_and(|found| !FOLLOWS.contains(&&found[1]));
+    let is_year = (1900.0..2100.0).contains(&second.value) && second.value.fract() == 0.0;
+    BEFORE.is_match(head) || AFTER.is_match(after) || THINGS.is_match(head) || is_year || is_noun()
+}
+
+/// Whether two figures are no part of the video whatever their form: a clock in the picture, a length, a trust.
+fn is_aside(head: &str) -> bool {
+    static ASIDE: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)(?:\b(?:open|opens|scheduled?|schedule|office hours|timetable|bus|train|clock|watch|confidence|probability|temperature|in real life|o'clock|score|le score)\b[^.\n]*|\b(?:whole|entire|full|total)\s+(?:length|duration|video|clip)\b[^.\n]*|\((?:confidence|about|in real life)[^)]*)$",
+        )
+    });
+    ASIDE.is_match(head)
+}
+
+/// A time called the start and a time behind or before it called the end.
+fn starts_and_ends<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<Item = Pair> + 'a {
+    figures.windows(2).enumerate().filter_map(move |(place, two)| {
+        let [first, second] = two else { return None };
+        // From the figure before on.
+        let since = place.checked_sub(1).map_or(0, |before| figures[before].end);
+        let head = before(text, first.start);
+        let head = &head[head.len() - head.len().min(first.start - since)..];
+        let middle = &text[first.end..second.start];
+        if middle.len() > 160 || middle.matches('\n').count() > 2 || first.value < 0.0 || second.value < 0.0 {
+            return None;
+        }
+        let own = middle.rsplit('\n').next().unwrap_or(middle);
+        let behind = text[second.end..].split(['.', '\n']).next().unwrap_or_default();
+        let roles = (Role::of(head, middle), Role::of(own, behind));
+        static VIDEO: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:video|clip|footage|recording)\s+(?:\w+\s+)?(?:ends|stops|is over|finishes)|of the (?:video|clip)|at the earliest"));
+        if VIDEO.is_match(own) || VIDEO.is_match(behind) {
+            return None;
+        }
+        let (start, end) = match roles {
+            (Some(Role::Start), Some(Role::End)) => (first, second),
+            (Some(Role::End), Some(Role::Start)) => (second, first),
+            _ => return None,
+        };
+        let span = TimeSpan::new(start.value, end.value);
+        Some(Pair { at: first.start, end: second.end, span, is_timed: true, rule: "start_end" })
+    })
+}
+
+/// What the words around a time call it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Role {
+    Start,
+    End,
+}
+
+impl Role {
+    /// By the last such word before the time, else by the words right behind it.
+    fn of(head: &str, behind: &str) -> Option<Self> {
+        static START: LazyLock<Regex> = LazyLock::new(|| {
+            regex(
+                r"(?i)\b(?:start\w*|begin\w*|began|begun|onset|appear\w*|opens|opened|commenc\w*|beginnt|anfang|fängt|ab|débute\w*|début|commence\w*|empieza|comienza|inicio|inicia|começa|início|inizia|inizio|начало|начинается|beginn)\b|开始|開始|起始|始ま|始め|시작",
+            )
+        });
+        static END: LazyLock<Regex> = LazyLock::new(|| {
+            regex(
+                r"(?i)\b(?:end\w*|finish\w*|stop\w*|conclud\w*|until|till|over by|disappear\w*|ceases?|closes|endet|ende|aufhört|bis|fin|finit|se termine|termine\w*|s'arrête|termina|acaba|finale|fine|finisce|конец|заканчивается)\b|结束|結束|终止|終わ|終了|まで|持续到|끝|종료",
+            )
+        });
+        static START_BEHIND: LazyLock<Regex> = LazyLock::new(|| {
+            regex(
+                r"(?i)^\s*(?:\((?:start|begin\w*)\)|(?:处|處|的时候|时|時|に|で|から)?\s*(?:开始|開始|始ま|에 시작))",
+            )
+        });
+        static END_BEHIND: LazyLock<Regex> = LazyLock::new(|| {
+            regex(
+                r"(?i)^\s*(?:\((?:end|finish)\)|(?:处|處|的时候|时|時|に|で|まで)?\s*(?:结束|結束|終わ|終了|에 끝))",
+            )
+        });
+        let near: String = head.chars().rev().take(70).collect::<Vec<_>>().into_iter().rev().collect();
+        let last = |regex: &Regex| regex.find_iter(&near).last().map(|found| found.start());
+        match (START_BEHIND.is_match(behind), END_BEHIND.is_match(behind), last(&START), last(&END)) {
+            (true, ..) => Some(Self::Start),
+            (_, true, ..) => Some(Self::End),
+            (_, _, Some(start), end) if end.is_none_or(|end| end < start) => Some(Self::Start),
+            (_, _, _, Some(_)) => Some(Self::End),
+            _ => None,
+        }
+    }
+}
+
+/// Whether the interval is denied, or somebody else's.
+fn is_denied(text: &str, pair: &Pair) -> bool {
+    static FROM: LazyLock<Regex> =
+        LazyLock::new(|| regex(r"(?i)\s*\b(?:from|between|at|in|during|von|zwischen|de|entre|从|在)?\W*$"));
+    static BEHIND: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)^[^.\n]{0,60}\b(?:is|was|are|seems?)\s+(?:not|wrong|incorrect|too)\b|^\s*(?:long|ago|later|earlier|in (?:length|duration)|does not|doesn't|[ap]\.?m\b)|^[)\s]*(?:does not|doesn't)",
+        )
+    });
+    static NOT: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)\b(?:does not|doesn't|do not|did not|didn't|not (?:occur|happen|appear|shown|visible)|never (?:occurs|happens|appears)|no one|nobody|no (?:moment|such|evidence|sign)|absent|not (?:sure|clear|certain)|doubt|hardly|error|failed|timeout|dauert|lasts? for|nicht|n'\w+ pas)\b|没有|不在|未出现",
+        )
+    });
+    static LENGTH: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)\b(?:takes?|for|every|lasts?|waits?|another|after|within)\s+(?:about |around |some |only )?$",
+        )
+    });
+    if LENGTH.is_match(before(text, pair.at)) {
+        return true;
+    }
+    let head = before(text, pair.at);
+    let bare = FROM.replace(head, " ");
+    let tail = close_after(&text[pair.end..]);
+    let is_question = tail.find(['.', '!', '?', '\n']).is_some_and(|at| tail[at..].starts_with('?'));
+    NEGATED.is_match(&bare)
+        || OTHERS.is_match(head)
+        || NOT.is_match(head)
+        || CONDITION.is_match(head)
+        || BEHIND.is_match(tail)
+        || is_question
+}
+
+/// Whether the interval is the whole video's.
+fn is_of_video(text: &str, pair: &Pair) -> bool {
+    static VIDEO: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)\b(?:video|clip|footage|recording|film|excerpt|sampled?|given|provided)\b[^.\n]*\b(?:is|are|lasts?|runs?|spans?|covers?|length|duration|long|goes|from|sampled|shown)\b[^.\n]*$|(?:视频|影片|動画)[^.\n]*(?:长|時長|时长|全长|長さ)",
+        )
+    });
+    static EVENT: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)\b(?:event|action|moment|person|man|woman|happens?|occurs?|when|answer|he|she|they|takes place|starts?)\b",
+        )
+    });
+    let head = before(text, pair.at);
+    VIDEO.is_match(head) && !EVENT.is_match(head)
+}
+
+/// Whether the last two intervals follow each other without a word but a joint.
+fn is_listed(text: &str, pairs: &[Pair]) -> bool {
+    static JOINT: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)^[\s)\]s.]*(?:[,;|/&]\s*)?(?:and|or|und|oder|et|ou|y|o|和|或)?\s*(?:alternatively|also|again|maybe|possibly)?\s*(?:from|between|at)?[\s(\[]*$",
+        )
+    });
+    let [.., one, other] = pairs else { return false };
+    one.span != other.span
+        && text
+            .get(one.end..other.at)
+            .is_some_and(|between| !between.contains('\n') && JOINT.is_match(between))
+}
+
+/// Whether an interval is all that the last line holds.
+fn is_last_line(text: &str, pair: &Pair) -> bool {
+    let line = line_of(text, pair.at).trim();
+    !line.contains('\n') && line.trim_matches([BOX, ' ', '.', '[', ']', '(', ')']).len() <= pair.end - pair.at
+}
+
+/// A number behind the word for minutes is one of them: `minute 2`.
+fn with_unit_before(text: &str, figure: Figure) -> Figure {
+    static MINUTE: LazyLock<Regex> =
+        LazyLock::new(|| regex(r"(?i)\b(?:minutes?|minuten?|minutos?|minuto)\s*$"));
+    static SECOND: LazyLock<Regex> =
+        LazyLock::new(|| regex(r"(?i)\b(?:seconds?|sekunden?|secondes?|segundos?|secondo)\s*$"));
+    let head = close_before(text, figure.start);
+    match figure.kind {
+        Kind::Bare if MINUTE.is_match(head) => {
+            Figure { value: figure.value * 60.0, kind: Kind::Unit, ..figure }
+        }
+        Kind::Bare if SECOND.is_match(head) => Figure { kind: Kind::Unit, ..figure },
+        _ => figure,
+    }
+}
+
+/// Whether an interval is said to be the answer, or is the first line alone.
+fn is_declared(text: &str, pair: &Pair) -> bool {
+    static DECLARED: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)\b(?:answer|(?:event|action|moment|scene|described \w+)\s+(?:occurs?|happens?|takes place|is|can be seen|appears?))\b[^.\n]*$|答案",
+        )
+    });
+    let line = line_of(text, pair.at).lines().next().unwrap_or_default();
+    let is_line = pair.at < line.len()
+        && line.len() <= pair.end - pair.at + 6
+        && line_of(text, pair.at).len() == text.len();
+    is_line || DECLARED.is_match(before(text, pair.at))
+}
+
+/// Whether the last interval of several replaces the others.
+fn is_concluded(text: &str, pair: &Pair) -> bool {
+    static CONCLUSION: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)\b(?:answer|final(?:ly)?|therefore|thus|hence|so|in conclusion|conclude|correct(?:ion|ed)?|actually|rather|instead|wait|relevant|asked|in (?:the )?question|you asked|best match|most likely|overall|in summary|in short|to sum up|matches|must be|antwort|also|daher|gesucht\w*|réponse|donc|respuesta|por tanto|por lo tanto|resposta|risposta|ответ)\b|因此|所以|答案|故|综上|したがって|よって|答え|最终|正确",
+        )
+    });
+    let head = before(text, pair.at);
+    static TAKEN: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)(?:^|[.!?…\n–—-]\s*)(?:(?:no,? )?wait[,.!…]|correction|scratch that|on second (?:thoughts?|look)|no,|actually|sorry[,.]|hmm)[^\n]{0,160}$",
+        )
+    });
+    if TAKEN.is_match(close_before(text, pair.at)) {
+        return true;
+    }
+    let is_open = close_after(&text[pair.end..]).trim_start().to_lowercase().starts_with("or ");
+    static OR: LazyLock<Regex> = LazyLock::new(|| {
+        regex(r"(?i)\b(?:or|and|also|oder|ou|o|again|as well)\W*(?:from|between|at|again|von)?\W*$|或")
+    });
+    CONCLUSION.is_match(head) && !OR.is_match(head) && !is_open
+}

@@ -4,14 +4,15 @@ use std::path::Path;
 
 use paravt_files::read_text;
 use paravt_train::sft::SftConfig;
+use paravt_upstream::RELEASES;
 
 use crate::error::{Error, RecipeError};
 use crate::graph::Graph;
 use crate::nano::{self, NanoRecipe};
 use crate::options::GraphOptions;
 use crate::recipe_file::{self, Kind};
-use crate::served_recipe::Served;
-use crate::table;
+use crate::served_recipe::{Run, Served};
+use crate::table::{self, BY_AUTHORS};
 use crate::trained_recipe::{self, Trained};
 
 /// A recipe of any kind.
@@ -84,6 +85,22 @@ impl Recipe {
         built_in().into_iter().filter(|name| Self::load(name).is_ok()).collect()
     }
 
+    /// Name of the protocol under which a published row is measured: that of the recipe which evaluates it, else the
+    /// release's. `None` of a number that a model's authors report themselves and no recipe evaluates.
+    pub fn protocol_of_row(row: &str) -> Option<String> {
+        for name in built_in() {
+            // Variants of the training, some of which cannot be run, are evaluated as the recipe that they vary.
+            let Ok(Self::Served(recipe)) = Self::load(&name) else { continue };
+            let measures =
+                |run: &&Run| run.paper_row.as_ref().or(recipe.paper_row.as_ref()).is_some_and(|of| of == row);
+            if let Some(run) = recipe.runs.iter().find(measures) {
+                let named = run.protocol.as_ref().or(run.filled.as_ref());
+                return Some(named.map_or(RELEASES[0].name, String::as_str).to_owned());
+            }
+        }
+        (!row.ends_with(BY_AUTHORS)).then(|| RELEASES[0].name.to_owned())
+    }
+
     /// Whether a model is trained in this process.
     pub fn trains(&self) -> bool {
         matches!(self, Self::Embedded(_) | Self::Base(_))
@@ -153,6 +170,22 @@ mod tests {
         let other = served.replace("kind = \"served\"", "kind = \"severed\"");
         let error = Recipe::parse("my.toml", &other).unwrap_err().to_string();
         assert!(error.contains("severed"), "{error}");
+    }
+
+    #[test]
+    fn a_published_row_has_the_protocol_of_the_recipe_that_evaluates_it() {
+        for (row, protocol) in [
+            ("ParaVT-8B", Some("paravt")),
+            ("Conan-7B", Some("paravt")),
+            ("Conan-7B (by its authors)", Some("conan")),
+            ("VideoZoomer-7B", Some("paravt+videozoomer")),
+            ("PyVision-Video-7B (by its authors)", Some("pyvision-video")),
+            ("A: + SFT cold-start", Some("paravt")),
+            ("a closed model of the table", Some("paravt")),
+            ("ReWatch-R1-7B (by its authors)", None),
+        ] {
+            assert_eq!(Recipe::protocol_of_row(row).as_deref(), protocol, "{row}");
+        }
     }
 
     #[test]

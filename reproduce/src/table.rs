@@ -8,6 +8,8 @@ use crate::error::RecipeError;
 use crate::recipe_file;
 use crate::served_recipe::{Run, Served};
 
+/// End of a row's name where its number is that of the model's authors.
+pub(crate) const BY_AUTHORS: &str = " (by its authors)";
 /// The split that has a prompt mode of its own.
 const GROUNDING: &str = "charades";
 
@@ -51,7 +53,7 @@ struct Authors {
 impl Authors {
     /// The evaluation beside that of the table.
     fn run(self, row: &str) -> Run {
-        let paper_row = Some(format!("{row} (by its authors)"));
+        let paper_row = Some(format!("{row}{BY_AUTHORS}"));
         Run {
             protocol: Some(self.protocol),
             splits: self.splits,

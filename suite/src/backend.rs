@@ -254,6 +254,11 @@ pub struct Completion {
 }
 
 impl Completion {
+    /// Whether it ended at the token limit.
+    pub fn is_cut(&self) -> bool {
+        self.finish_reason == Some(FinishReason::Length)
+    }
+
     /// The model ended at once: no text, and no sign that the server took any away or refuses.
     pub fn says_nothing(&self) -> bool {
         let taken = matches!(&self.finish_reason, Some(FinishReason::Other(reason)) if is_call(reason));

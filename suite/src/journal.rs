@@ -141,7 +141,8 @@ pub fn read_run(dir: &Path) -> Result<(Manifest, Contents), JournalError> {
         } else if record.profile != manifest.plan.profile {
             wrong("profile", record.profile.as_str(), manifest.plan.profile.as_str())
         } else if record.protocol != manifest.protocol_hash {
-            wrong("protocol", &record.protocol, &manifest.protocol_hash)
+            let wanted = format!("{} ({})", manifest.protocol, manifest.protocol_hash);
+            wrong("protocol", &record.protocol, &wanted)
         } else if !(0.0..=1.0).contains(&record.score.value) {
             wrong("score", &record.score.value.to_string(), "between 0 and 1")
         } else if record.epoch >= manifest.plan.repeat {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::media::paired_frames;
 use crate::probe::Probe;
 use crate::profile::{Profile, Switches};
 use crate::protocol::{Fidelity, PromptMode, Protocol};
@@ -73,13 +74,25 @@ impl RunPlan {
     }
 
     /// What a user should know of these settings before the run.
-    pub fn warning(&self) -> Option<String> {
-        (self.repeat > 1 && self.temperature == 0.0).then(|| {
+    pub fn warnings(&self, protocol: &Protocol) -> impl Iterator<Item = String> {
+        let repeated = (self.repeat > 1 && self.temperature == 0.0).then(|| {
             let times = self.repeat;
             format!(
                 "--repeat {times} at temperature 0 asks the same {times} times: set --temperature above 0"
             )
-        })
+        });
+        let sent = self.overview_frames(protocol).filter(|sent| *sent != self.nframes);
+        let rounded = sent.map(|sent| {
+            format!("--nframes {}: {sent} frames are sent, since they stand in pairs", self.nframes)
+        });
+        repeated.into_iter().chain(rounded)
+    }
+
+    /// Frames of the overview that are sampled here by [`nframes`](Self::nframes); `None` where a server samples them or
+    /// the agent's own loop chooses them.
+    pub fn overview_frames(&self, protocol: &Protocol) -> Option<usize> {
+        let chosen = protocol.agent.as_ref().is_some_and(|own| own.frames.is_some() || own.code.is_some());
+        (self.channel.samples_here() && !chosen && !self.is_blind()).then(|| paired_frames(self.nframes))
     }
 
     /// Seed of a repetition.

@@ -81,7 +81,7 @@ pub struct Transcript {
     pub forced: bool,
     /// Why the overview has no frames; the question was then sent as text alone.
     pub frame_loss: Option<String>,
-    /// Whether a completion ended at the token limit.
+    /// Whether a reply of the sample's own conversation ended at the token limit; a sub-agent's says so in its call.
     pub truncated: bool,
     /// Whether some frames are those of the reference's second video reader, which takes over where the first
     /// fails: a window of less than two frames, or a damaged file.
@@ -254,6 +254,18 @@ pub struct ModelCall {
     /// answer are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<BackendError>,
+}
+
+impl ModelCall {
+    /// Whether a sub-agent was asked: its step is below that of the turn with the tool call.
+    pub fn is_subagent(&self) -> bool {
+        self.step.contains("/sub")
+    }
+
+    /// Whether the reply ended at the token limit.
+    pub fn is_cut(&self) -> bool {
+        self.finish_reason == Some(FinishReason::Length)
+    }
 }
 
 /// One tool call.

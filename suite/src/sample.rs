@@ -217,6 +217,9 @@ pub enum QuestionKind {
 }
 
 impl QuestionKind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Choice, Self::Grounding, Self::Open, Self::Number];
+
     /// Keys under which a protocol may have texts for the kind, the most special one first.
     pub fn text_keys(self) -> &'static [&'static str] {
         match self {

@@ -54,7 +54,7 @@ pub struct Summary {
     /// Samples with a video that was not decoded within its time limit, for the overview or a crop.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub n_decode_timeouts: usize,
-    /// Samples with a completion that ended at the token limit.
+    /// Samples with a reply of their own, not a sub-agent's, that ended at the token limit.
     pub n_truncated: usize,
     /// Tool calls beyond the cap.
     pub n_dropped_calls: usize,
@@ -138,6 +138,9 @@ pub struct ToolUse {
     pub malformed: usize,
     /// Samples whose answer had to be forced.
     pub forced: usize,
+    /// Replies of sub-agents that ended at the token limit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cut_summaries: usize,
 }
 
 impl Summary {
@@ -420,16 +423,16 @@ fn tool_use(records: &[Record], switches: &Switches) -> ToolUse {
         crop_failures: outcomes(|outcome| matches!(outcome, ToolOutcome::CropFailed { .. })),
         malformed: outcomes(|outcome| matches!(outcome, ToolOutcome::Malformed { .. })),
         forced: count(records, |record| record.transcript.forced),
+        cut_summaries: model_calls(records).filter(|call| call.is_subagent() && call.is_cut()).count(),
     }
 }
 
+fn model_calls(records: &[Record]) -> impl Iterator<Item = &ModelCall> {
+    records.iter().flat_map(|record| &record.transcript.calls)
+}
+
 fn usage(records: &[Record], field: fn(&crate::backend::Usage) -> u64) -> u64 {
-    records
-        .iter()
-        .flat_map(|record| &record.transcript.calls)
-        .filter_map(|call| call.usage.as_ref())
-        .map(field)
-        .sum()
+    model_calls(records).filter_map(|call| call.usage.as_ref()).map(field).sum()
 }
 
 fn flags(records: &[Record]) -> BTreeMap<String, usize> {

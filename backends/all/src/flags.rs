@@ -133,6 +133,20 @@ impl Flags {
         Ok(self.isa.map_or(Ok(()), paravt_backend_candle::set_isa)?)
     }
 
+    /// Refuses flags of an engine in this process where the model runs elsewhere.
+    ///
+    /// # Errors
+    /// The first such flag.
+    pub fn check(&self) -> anyhow::Result<()> {
+        match self.engine.given().filter(|_| !self.is_in_process()) {
+            None => Ok(()),
+            Some(flag) => anyhow::bail!(
+                "{flag} is for a model in this process (--backend candle or libtorch), which the server of a model does not \
+                 know; leave it out"
+            ),
+        }
+    }
+
     /// The backends of one command. `fetch` knows the folder of a model on the hub at a revision, `note` takes lines for
     /// the user.
     pub fn open(&self, fetch: fn(&str, &str) -> anyhow::Result<PathBuf>, note: fn(&str)) -> Backends<'_> {
@@ -246,6 +260,14 @@ mod tests {
         let engine = flags.in_process("c");
         assert_eq!((engine.backend, engine.model(), engine.gpus()), (Kind::Candle, Some("c"), Some(1)));
         assert_eq!(parse(&["--gpus", "8"]).gpus(), Some(8));
+        let refused = |words: &[&str]| parse(words).check().map_err(|error| error.to_string());
+        for flag in
+            [&["--device", "cuda:0"][..], &["--dtype", "bf16"], &["--deterministic"], &["--batch", "2"]]
+        {
+            assert!(refused(flag).is_err_and(|error| error.starts_with(flag[0])), "{flag:?}");
+            assert_eq!(refused(&[flag, &["--backend", "candle"]].concat()), Ok(()));
+        }
+        assert_eq!(refused(&["--device", "cpu", "--base-url", "http://h/v1"]), Ok(()));
         let recipe = |words: &[&str]| parse(words).or_model("o/recipe").model().map(str::to_owned);
         assert_eq!(recipe(&["--backend", "candle"]).as_deref(), Some("o/recipe"));
         assert_eq!(recipe(&["--backend", "candle", "--model", "d"]).as_deref(), Some("d"));

@@ -38,7 +38,13 @@ pub(crate) struct About {
     pub program: Option<String>,
     /// Tokens of a conversation and its answer (`max_model_len` of `GET /v1/models`).
     pub context: Option<u64>,
+    /// The models that it lists, where the one that is asked for is not among them: some servers answer by another name.
+    pub others: Vec<String>,
 }
+
+/// Models that a line names, and characters of a name.
+const NAMED: usize = 3;
+const LONGEST: usize = 80;
 
 impl About {
     /// Asks a server. One that fails says nothing.
@@ -53,6 +59,9 @@ impl About {
         let (version, models) = futures::join!(version, models);
         let models = models.unwrap_or_default();
         let mut about = Self::read(&version.unwrap_or_default(), &models, model);
+        for name in &mut about.others {
+            *name = secrets.redact(name).chars().take(LONGEST).collect();
+        }
         let other = OTHERS.iter().find(|other| models["data"][0]["owned_by"] == other.owner);
         if let (None, Some(other)) = (&about.program, other) {
             let said = get(client, format!("{}{}", endpoint.root(), other.path), secrets).await;
@@ -70,7 +79,10 @@ impl About {
             _ => None,
         });
         let version = version_in(&version["version"]).map(str::to_owned);
+        let names: Vec<&str> = listed.iter().filter_map(|entry| entry["id"].as_str()).collect();
+        let others = if names.contains(&model) { &[][..] } else { &names[..names.len().min(NAMED)] };
         Self {
+            others: others.iter().map(|&name| name.to_owned()).collect(),
             program: version.as_ref().map(|version| format!("vLLM {version}")),
             version,
             context: ours.and_then(|entry| entry["max_model_len"].as_u64()),
@@ -80,7 +92,8 @@ impl About {
     /// `vLLM 0.17.1, context of 65536 tokens`; `None` where nothing is known.
     pub(crate) fn line(&self) -> Option<String> {
         let context = self.context.map(|context| format!("context of {context} tokens"));
-        let parts: Vec<String> = self.program.clone().into_iter().chain(context).collect();
+        let others = (!self.others.is_empty()).then(|| format!("lists {}", self.others.join(", ")));
+        let parts: Vec<String> = self.program.clone().into_iter().chain(context).chain(others).collect();
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
@@ -145,7 +158,8 @@ mod tests {
             json!({"data": [{"id": "a", "max_model_len": 4096}, {"id": "b", "max_model_len": 65536}]});
         let about = About::read(&json!({"version": "0.17.1"}), &models, "b");
         assert_eq!(about.line().unwrap(), "vLLM 0.17.1, context of 65536 tokens");
-        assert_eq!(About::read(&Value::Null, &models, "c"), About::default());
+        let other = About::read(&Value::Null, &models, "c");
+        assert_eq!(other.line().unwrap(), "lists a, b", "the model that is asked for is not among them");
         assert_eq!(About::read(&json!({"version": "a b"}), &json!({"data": []}), "c").line(), None);
     }
 

@@ -25,13 +25,13 @@ pub struct OpenAiFlags {
     request_timeout: f64,
     /// Maximum tries of one request, including the first [default: 9 under the profiles release and paper, as in the
     /// reference; else 3].
-    #[arg(long, value_name = "N", display_order = 41)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), display_order = 41)]
     tries: Option<u32>,
     /// Pause before the second try; twice that before the third and so on, plus up to a third of it at random.
     #[arg(long, default_value_t = 1.5, value_name = "SECONDS", value_parser = seconds, display_order = 42)]
     retry_pause: f64,
     /// Maximum requests in flight over all servers; halved when a server is overloaded, then raised again.
-    #[arg(long, default_value_t = 64, value_name = "N", display_order = 43)]
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = at_least_one, display_order = 43)]
     max_requests: usize,
     /// Maximum size of one reply; a larger one is an error.
     #[arg(long, default_value_t = 8 << 20, value_name = "BYTES", display_order = 44)]
@@ -59,6 +59,11 @@ const MAX_SECONDS: f64 = 2_592_000.0;
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.0..=MAX_SECONDS).contains(seconds));
     seconds.ok_or_else(|| format!("expected 0 to {MAX_SECONDS} seconds"))
+}
+
+/// Reads a number of requests.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&number| number > 0).ok_or_else(|| "expected a number of at least 1".to_owned())
 }
 
 /// A variable of the environment that is set to something.
@@ -89,7 +94,7 @@ impl OpenAiFlags {
             );
         }
         let timeout = Duration::from_secs_f64(self.request_timeout);
-        let max_tries = self.tries.unwrap_or_else(|| default_tries(plan)).max(1);
+        let max_tries = self.tries.unwrap_or_else(|| default_tries(plan));
         let (timeout, max_tries) = match once_within {
             Some(once_within) => (once_within, 1),
             None => (timeout, max_tries),
@@ -105,7 +110,7 @@ impl OpenAiFlags {
             timeout,
             max_tries,
             retry_pause: Duration::from_secs_f64(self.retry_pause),
-            max_requests: self.max_requests.max(1),
+            max_requests: self.max_requests,
             max_reply: self.max_reply_bytes,
             send_video_frames: self.send_video_frames,
             stream: self.stream,

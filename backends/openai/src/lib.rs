@@ -191,6 +191,13 @@ impl OpenAi {
         let asked =
             all.map(|endpoint| About::ask(&backend.client, endpoint, &backend.model, &backend.secrets));
         backend.about = futures::future::join_all(asked).await;
+        if let Some(about) = backend.about.iter().find(|about| !about.others.is_empty()) {
+            let (model, others) = (&backend.model, about.others.join(", "));
+            tracing::warn!(
+                model,
+                "the server does not list this model, but {others}: one that ignores the name answers with another model"
+            );
+        }
         Ok(backend)
     }
 

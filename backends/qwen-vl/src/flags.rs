@@ -22,22 +22,21 @@ pub type Start = fn(Options, Device) -> Result<Engine, Error>;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "In-process engine")]
 pub struct EngineFlags {
-    /// Number type of the computation. Weights stay in the file's type where that is narrower. Ignored by servers
-    /// [default: f32 on the CPU, bf16 on a GPU].
+    /// Number type of the computation. Weights stay in the file's type where that is narrower [default: f32 on the CPU, bf16 on a GPU].
     #[arg(long, value_parser = ["f32", "bf16", "f16"])]
     dtype: Option<String>,
     /// Device: cpu, or cuda:N in a build with the feature `cuda`; cuda:all answers on every GPU, with a copy of the model
     /// on each.
-    #[arg(long, default_value = "cpu")]
+    #[arg(long, default_value = CPU)]
     device: String,
     /// Kernels on a GPU in bf16, with candle: ours (attention, norms, sampling), or candle's alone, to compare.
-    #[arg(long, default_value = "ours", value_parser = ["ours", "candle"], value_name = "KERNELS")]
+    #[arg(long, default_value = OURS, value_parser = [OURS, "candle"], value_name = "KERNELS")]
     gpu_kernels: String,
     /// Branch, tag or commit of a model on the hub.
-    #[arg(long, default_value = "main", value_name = "REVISION")]
+    #[arg(long, default_value = MAIN, value_name = "REVISION")]
     revision: String,
     /// Maximum conversations that decode together.
-    #[arg(long, default_value_t = 16, value_name = "N")]
+    #[arg(long, default_value_t = BATCH, value_name = "N")]
     batch: usize,
     /// Batch-invariant answers: the same bits for the same prompt and seed, whatever else is in the batch. Disables the
     /// prefix cache; on a GPU, in f16 and on libtorch one conversation decodes at a time.
@@ -49,7 +48,27 @@ pub struct EngineFlags {
     video_rule: String,
 }
 
+/// Values of flags that are not given.
+const CPU: &str = "cpu";
+const OURS: &str = "ours";
+const MAIN: &str = "main";
+const BATCH: usize = 16;
+
 impl EngineFlags {
+    /// The first of the flags that is given; a model elsewhere knows none of them.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--device", self.device != CPU),
+            ("--dtype", self.dtype.is_some()),
+            ("--gpu-kernels", self.gpu_kernels != OURS),
+            ("--revision", self.revision != MAIN),
+            ("--batch", self.batch != BATCH),
+            ("--deterministic", self.deterministic),
+            ("--video-rule", self.video_rule() != VideoRule::default()),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
+    }
+
     /// GPUs that the engine uses.
     pub fn gpus(&self) -> u32 {
         self.devices().map_or(1, |devices| devices.iter().filter(|device| !device.is_cpu()).count() as u32)

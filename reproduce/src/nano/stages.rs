@@ -199,14 +199,14 @@ mod tests {
             "no-think-prefix-623a16b7c002",
             "no-anchoring-6ebc999f1344",
             "no-gating-423c93de31c8",
-            "pyvision-02db14023783",
+            "pyvision-e2e487ab15f4",
             "with-tool-5208d2564b06",
             "no-tool-0c80f4f3272d",
             "sequential-ba2d9ba9a12b",
             "sft-with-tool-bf4c04b56c7e",
             "sft-no-tool-009c89805b61",
             "grpo-with-tool-6e92d633ad7d",
-            "pyvision-with-tool-7ee3347ea0ab",
+            "pyvision-with-tool-e7c5f8b8a005",
         ];
         assert_eq!(names, expected);
     }

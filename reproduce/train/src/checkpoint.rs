@@ -153,7 +153,7 @@ impl Checkpoints {
             };
             check(&folder, &saved, compute, settings)?;
             let learner = Learner::resume(base, &folder, compute)?;
-            let mut optimizer = AdamW::new(optimizer.clone(), learner.parameters().all());
+            let mut optimizer = new_optimizer(optimizer, &learner)?;
             let path_of_state = folder.join(OPTIMIZER);
             let state = candle_core::safetensors::load(&path_of_state, &candle_core::Device::Cpu);
             optimizer.restore(state.map_err(|error| Error::file(&path_of_state, error))?)?;
@@ -161,10 +161,29 @@ impl Checkpoints {
             return Ok(Start { learner, optimizer, progress: saved.progress, log });
         }
         let learner = Learner::load(base, compute)?;
-        let optimizer = AdamW::new(optimizer.clone(), learner.parameters().all());
+        let optimizer = new_optimizer(optimizer, &learner)?;
         optimizer.round_weights()?;
         Ok(Start { learner, optimizer, progress: P::default(), log: Log::open(&path, 0)? })
     }
+}
+
+/// An optimiser of a model's weights.
+///
+/// # Errors
+/// A beginning of names to freeze fits no weight, or every weight is frozen.
+fn new_optimizer(config: &AdamWConfig, learner: &Learner) -> Result<AdamW> {
+    let weights = learner.parameters().all();
+    let refuse = |message| Err(Error::Setting { field: "optimizer.freeze".to_owned(), message });
+    let fits_none = |start: &&String| !weights.keys().any(|name| name.starts_with(start.as_str()));
+    if let Some(start) = config.freeze.iter().find(fits_none) {
+        let example = weights.keys().next_back().map(String::as_str).unwrap_or_default();
+        return refuse(format!("holds `{start}`, with which no weight's name begins; one is `{example}`"));
+    }
+    let optimizer = AdamW::new(config.clone(), weights);
+    if optimizer.weights().is_empty() {
+        return refuse("holds the beginnings of all weights' names; leave out those to train".to_owned());
+    }
+    Ok(optimizer)
 }
 
 fn warn(folder: &Path, damage: &str) {

@@ -65,6 +65,10 @@ pub struct AdamWConfig {
     /// Number type of weights, gradients and moments.
     #[serde(skip_serializing_if = "StatePrecision::is_f32")]
     pub numbers: StatePrecision,
+    /// Beginnings of the names of weights that are not trained: no gradient of theirs counts in the norm, and they do
+    /// not decay. PyVision-RL freezes the vision tower with its mergers (`workers/fsdp_workers.py:243-258` of `62ca599`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub freeze: Vec<String>,
 }
 
 impl Default for AdamWConfig {
@@ -78,6 +82,7 @@ impl Default for AdamWConfig {
             decay: Decay::All,
             max_grad_norm: 1.0,
             numbers: StatePrecision::F32,
+            freeze: Vec::new(),
         }
     }
 }
@@ -147,6 +152,12 @@ impl Gradients {
         self.0.get(name)
     }
 
+    /// Those of some weights alone.
+    fn only(&self, weights: &BTreeMap<String, Parameter>) -> Self {
+        let wanted = self.0.iter().filter(|(name, _)| weights.contains_key(*name));
+        wanted.map(|(name, gradient)| (name.clone(), gradient.clone())).collect()
+    }
+
     /// L2 norm of all together; squares are summed in f64.
     ///
     /// # Errors
@@ -210,8 +221,9 @@ fn update(
 }
 
 impl AdamW {
-    /// An optimiser without history.
-    pub fn new(config: AdamWConfig, weights: BTreeMap<String, Parameter>) -> Self {
+    /// An optimiser without history, of the weights that are not frozen.
+    pub fn new(config: AdamWConfig, mut weights: BTreeMap<String, Parameter>) -> Self {
+        weights.retain(|name, _| !config.freeze.iter().any(|start| name.starts_with(start)));
         Self { config, weights, moments: BTreeMap::new(), steps: 0 }
     }
 
@@ -244,8 +256,10 @@ impl AdamW {
     /// # Errors
     /// Tensor arithmetic; a norm that is not finite.
     pub fn step(&mut self, gradients: &Gradients, factor: f64) -> Result<f64> {
-        let AdamWConfig { learning_rate, beta1, beta2, eps, weight_decay, decay, max_grad_norm, numbers } =
-            self.config;
+        let AdamWConfig {
+            learning_rate, beta1, beta2, eps, weight_decay, decay, max_grad_norm, numbers, ..
+        } = self.config;
+        let gradients = &gradients.only(&self.weights);
         let (rounded, norm) = match numbers {
             StatePrecision::F32 => (None, gradients.norm()?),
             StatePrecision::Bf16 => {

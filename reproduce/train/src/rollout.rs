@@ -3,6 +3,8 @@
 //!
 //! Source: ParaVT `paravt/rl/workflow.py`.
 
+mod figures;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::seed::Seed;
@@ -17,7 +19,7 @@ use paravt_suite::message::{Message, Role};
 use paravt_suite::plan::{Channel, CropMode, RunPlan};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::Protocol;
-use paravt_suite::record::{Record, RecordedPart, ToolCall, ToolOutcome};
+use paravt_suite::record::{Record, RecordedPart};
 use paravt_suite::sample::Sample;
 use paravt_suite::settings::{RequestSettings, ToolDialect};
 use paravt_suite::videos::VideoStore;
@@ -27,7 +29,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::example::Example;
 use crate::reward::{QuestionType, Reward, RewardConfig, compose, format_reward};
-use crate::structure::Structure;
+
+pub use figures::RolloutFigures;
 
 /// Opens the model's turns when the think prefix is forced.
 const THINK: &str = "<think>\n";
@@ -129,31 +132,6 @@ pub struct Trajectory {
     pub reward: Reward,
     /// What the agent did.
     pub figures: RolloutFigures,
-}
-
-/// Counts of one rollout.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct RolloutFigures {
-    /// Tool calls.
-    pub calls: usize,
-    /// Of them, those that came back with a summary.
-    pub succeeded: usize,
-    /// Turns of the main agent.
-    pub turns: usize,
-    /// Tokens the main agent generated.
-    pub generated: usize,
-    /// Tokens the sub-agents generated.
-    pub subagent_tokens: usize,
-    /// Overview frames.
-    pub frames: usize,
-    /// Whether the last turn ended at the token limit.
-    pub truncated: bool,
-    /// Generated tokens that left training because the next prompt tokenises them otherwise.
-    pub retokenised: usize,
-    /// Format reward of the whole conversation by [`RewardConfig::vanilla`], whatever the training is rewarded for.
-    pub compliance: f64,
-    /// Where its turns keep the form.
-    pub structure: Structure,
 }
 
 /// Everything that is the same for all rollouts of a run.
@@ -297,7 +275,7 @@ impl Roller {
         }
         let turns = std::mem::take(&mut *recorder.turns.lock().unwrap_or_else(PoisonError::into_inner));
         let conversation = spoken(&record).collect::<Vec<_>>().join("\n");
-        let mut figures = figures(&record, frames);
+        let mut figures = RolloutFigures::of(&record.transcript, frames);
         figures.compliance = format_reward(&conversation, &RewardConfig::vanilla());
         let completion = match self.config.semantics {
             Semantics::Release => self.generated(&turns)?,
@@ -325,32 +303,6 @@ fn spoken(record: &Record) -> impl Iterator<Item = &str> {
         RecordedPart::Text { text } => Some(text.as_str()),
         _ => None,
     })
-}
-
-fn figures(record: &Record, frames: usize) -> RolloutFigures {
-    let transcript = &record.transcript;
-    let mut structure = Structure::default();
-    let turns = transcript.messages.iter().filter(|message| message.role == Role::Assistant);
-    for part in turns.flat_map(|message| &message.parts) {
-        if let RecordedPart::Text { text } = part {
-            structure.add(text);
-        }
-    }
-    let succeeded = |call: &&ToolCall| matches!(call.outcome, ToolOutcome::Summary { .. });
-    let tokens = |sub: bool| -> u64 {
-        let calls = transcript.calls.iter().filter(|call| call.step.contains("/sub") == sub);
-        calls.filter_map(|call| call.usage).map(|usage| usage.completion_tokens).sum()
-    };
-    RolloutFigures {
-        calls: transcript.tool_calls.len() + transcript.dropped_calls,
-        succeeded: transcript.tool_calls.iter().filter(succeeded).count(),
-        turns: transcript.calls.iter().filter(|call| !call.step.contains("/sub")).count(),
-        subagent_tokens: tokens(true) as usize,
-        frames,
-        truncated: transcript.truncated,
-        structure,
-        ..RolloutFigures::default()
-    }
 }
 
 /// The last prompt with all that was generated before it and after it. A turn whose text the next prompt

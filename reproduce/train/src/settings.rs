@@ -37,8 +37,7 @@ fn above_zero(field: &str, value: f64) -> Result<()> {
 }
 
 fn optimizer(config: &AdamWConfig) -> Result<()> {
-    let AdamWConfig { learning_rate, beta1, beta2, eps, weight_decay, decay: _, max_grad_norm, numbers: _ } =
-        *config;
+    let AdamWConfig { learning_rate, beta1, beta2, eps, weight_decay, max_grad_norm, .. } = *config;
     within("optimizer.learning_rate", learning_rate, 0.0, f64::MAX)?;
     for (field, beta) in [("optimizer.beta1", beta1), ("optimizer.beta2", beta2)] {
         if !(0.0..1.0).contains(&beta) {
@@ -148,6 +147,7 @@ fn selection(strategy: &Strategy, rollout: &RolloutConfig) -> Result<()> {
         );
         refuse("objective.strategy.n", message)?;
     }
+    within("objective.strategy.right_accuracy", strategy.right_accuracy, 0.0, 1.0)?;
     if strategy.ppo_mini_batch_size > strategy.train_batch_size {
         let message = format!(
             "is {}, train_batch_size is {}; a step cannot be cut into larger parts",

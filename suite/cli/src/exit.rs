@@ -143,6 +143,7 @@ fn of_config(error: &ConfigError) -> Exit {
         ConfigError::Json { .. }
         | ConfigError::NoMode(_)
         | ConfigError::TooFewFrames
+        | ConfigError::Concurrency
         | ConfigError::Temperature
         | ConfigError::NoChatTools { .. }
         | ConfigError::Probe { .. }

@@ -5,6 +5,8 @@ use std::io::{self, IsTerminal as _};
 use anstream::{AutoStream, ColorChoice};
 use paravt_reports::terminal::{Text, Tone};
 use paravt_suite::backend::{BackendError, ErrorClass};
+use paravt_suite::evaluate::RunError;
+use paravt_suite::protocol::render::RenderError;
 use paravt_suite::redact;
 
 use crate::output;
@@ -81,6 +83,14 @@ pub(crate) fn with_hint(error: anyhow::Error, hint: String) -> anyhow::Error {
 fn hint(error: &anyhow::Error) -> Option<&str> {
     if let Some(hinted) = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()) {
         return Some(&hinted.hint);
+    }
+    let no_text = |cause: &(dyn std::error::Error + 'static)| {
+        matches!(cause.downcast_ref(), Some(RunError::Prompt(RenderError::NoText { .. })))
+    };
+    if error.chain().any(no_text) {
+        return Some(
+            "use --protocol native, which has texts for every task, or write the text in a protocol file",
+        );
     }
     let error: &BackendError = error.chain().find_map(|cause| cause.downcast_ref())?;
     of_call(error.class, &error.message)

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::CommandFactory as _;
-use paravt_reports::terminal::percent;
+use paravt_reports::terminal::{Text, percent};
 use paravt_suite::backend::Backend;
 use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{self, Evaluation, Prepared, RunError, RunOutcome, Workspace};
 use paravt_suite::runner::{self, Ended};
-use paravt_suite::summary::Summary;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -51,6 +50,13 @@ pub(crate) fn note(line: &str) {
     }
 }
 
+/// Lines about a run that begins.
+pub(crate) fn note_text(text: &Text) {
+    if !output::is_quiet() {
+        output::show_error(text);
+    }
+}
+
 /// The command line of this process, without secrets and paths.
 pub(crate) fn command() -> Vec<String> {
     command_line::shown(&crate::Cli::command(), std::env::args_os())
@@ -61,26 +67,26 @@ pub(crate) fn workspace(data: DataRoot, gpus: Option<u32>) -> Workspace {
     Workspace { gpus, binary: BINARY.to_owned(), command: command(), ..Workspace::new(data) }
 }
 
-/// Prepares splits, and says what a user should know of their data before a model is loaded.
+/// Prepares splits.
 pub(crate) fn prepare(runs: &[Evaluation<'_>], workspace: &Workspace) -> Result<Vec<Prepared>, RunError> {
-    let prepared: Vec<Prepared> =
-        runs.iter().map(|run| evaluate::prepare(run, workspace)).collect::<Result<_, _>>()?;
+    runs.iter().map(|run| evaluate::prepare(run, workspace)).collect()
+}
+
+/// Says what a user should know of data and settings before the first sample.
+pub(crate) fn warn_of(prepared: &[Prepared]) {
     let mut said = Vec::new();
     for warning in prepared.iter().flat_map(Prepared::warnings) {
         // One of the settings is that of every split.
         if !said.contains(&warning) {
-            warn(Some(&warning));
+            warn(&warning);
             said.push(warning);
         }
     }
-    Ok(prepared)
 }
 
-/// A warning before a run, if there is one.
-pub(crate) fn warn(warning: Option<&str>) {
-    if let Some(warning) = warning {
-        eprintln!("warning: {warning}");
-    }
+/// A warning before a run.
+pub(crate) fn warn(warning: &str) {
+    eprintln!("warning: {warning}");
 }
 
 /// How splits ended.
@@ -117,6 +123,7 @@ pub(crate) async fn run_all(
     let mut worst = Exit::Ok;
     for (prepared, backend) in runs {
         let task = prepared.task().to_owned();
+        let under = format!("protocol {}, mode {}", prepared.protocol().name, prepared.plan().mode);
         let _log = logging::to(prepared.dir());
         let progress = Arc::new(RunProgress::default());
         let ended = prepared.run(backend, Arc::clone(&progress) as Arc<_>).await;
@@ -132,7 +139,7 @@ pub(crate) async fn run_all(
             }
             Err(error) => return Err(error.into()),
         };
-        eprintln!("{}", closing_line(&task, &outcome.summary, outcome.records, outcome.expected));
+eprintln!("{}", closing_line(&task, &under, &outcome));
         outcome.summary.unread.iter().for_each(|unread| eprintln!("{task}: {unread}"));
         worst = worst.worse(conclude(&outcome, allow_partial, then));
         let obstacle = match outcome.ended {
@@ -145,12 +152,13 @@ pub(crate) async fn run_all(
     Ok(worst.into())
 }
 
-/// The line at the end of a split.
-fn closing_line(task: &str, summary: &Summary, records: usize, expected: usize) -> String {
+/// The line at the end of a split that was asked `under` a protocol and mode.
+fn closing_line(task: &str, under: &str, outcome: &RunOutcome) -> String {
+    let RunOutcome { summary, records, expected, .. } = outcome;
     let mark = if summary.complete { "" } else { "  INCOMPLETE" };
     let headline = summary.headline();
     let score = match summary.is_over_groups() {
-        _ if records == 0 || summary.n == 0 => "-".to_owned(),
+        _ if *records == 0 || summary.n == 0 => "-".to_owned(),
         false => percent(headline.value),
         true => format!(
             "{} {}, {} over samples",
@@ -163,7 +171,8 @@ fn closing_line(task: &str, summary: &Summary, records: usize, expected: usize) 
         format!(", by the agent's own extraction {} ({})", percent(own.value), own.fidelity.as_str())
     });
     format!(
-        "{task}: {score}{own} (N {}, recorded {records} of {expected}, unparsed {}, errors {}, frame loss {}){mark}",
+        "{task}: {score}{own} ({under}, N {}, recorded {records} of {expected}, unparsed {}, \
+         errors {}, frame loss {}){mark}",
         summary.n, summary.n_unparsed, summary.n_errors, summary.n_frame_loss
     )
 }

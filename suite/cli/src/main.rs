@@ -6,6 +6,7 @@
 mod output;
 
 mod allocator;
+mod asked;
 mod command_line;
 mod commands;
 mod engines;

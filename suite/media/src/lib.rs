@@ -50,7 +50,7 @@ pub use error::MediaError;
 pub use ffmpeg::load as load_ffmpeg;
 pub use integrity::{Depth, check, inspect};
 pub use resize::Resizer;
-pub use rules::{Reader, Sampling, VideoRequest, frame_indices, linspace, smart_resize};
+pub use rules::{Reader, Sampling, VideoRequest, frame_indices, linspace, paired_frames, smart_resize};
 
 use deadline::Deadline;
 use index::VideoIndex;

@@ -226,11 +226,16 @@ pub fn frame_indices(request: &VideoRequest, frames: usize, fps: f64) -> Result<
     Ok(linspace(start, end, frame_count(request.sampling, end - start + 1, fps)?))
 }
 
+/// Frames that a request for `nframes` gets of a video that has them: an even number, since frames stand in pairs.
+pub fn paired_frames(nframes: usize) -> usize {
+    by_factor(nframes as f64, FRAME_FACTOR as f64, f64::round_ties_even) as usize
+}
+
 /// `smart_nframes`: how many of `total` frames.
 pub(crate) fn frame_count(sampling: Sampling, total: usize, fps: f64) -> Result<usize, String> {
     let factor = FRAME_FACTOR as f64;
     let count = match sampling {
-        Sampling::NFrames(nframes) => by_factor(nframes as f64, factor, f64::round_ties_even),
+        Sampling::NFrames(nframes) => paired_frames(nframes) as f64,
         Sampling::Fps { fps: rate, min_frames, max_frames } => {
             let min = by_factor(min_frames as f64, factor, f64::ceil);
             let max = by_factor(max_frames.unwrap_or(total.min(768)) as f64, factor, f64::floor);

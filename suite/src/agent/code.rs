@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::own::message;
 use super::{Session, protocol_error};
-use crate::backend::FinishReason;
 use crate::code::{CodeError, Episode, Reply, Step};
 use crate::message::{Message, Part, Role};
 use crate::protocol::{AgentLoop, CodeRules, render};
@@ -55,7 +54,7 @@ impl Session<'_> {
             let completion = self.call(&step, limit, None, SampleErrorClass::ApiInLoop).await?;
             let text: Arc<str> = completion.text.as_str().into();
             let reply = Arc::clone(&text);
-            let cut = completion.finish_reason == Some(FinishReason::Length);
+            let cut = completion.is_cut();
             let tokens = completion.usage.map(|usage| (usage.prompt_tokens, usage.completion_tokens));
             let work = move || {
                 let step = episode.step(&Reply { text: &reply, cut, tokens })?;

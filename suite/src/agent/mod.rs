@@ -15,9 +15,7 @@ mod tries;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use crate::backend::{
-    Backend, BackendError, CallId, Completion, ErrorClass, FinishReason, Generation, Request, Usage,
-};
+use crate::backend::{Backend, BackendError, CallId, Completion, ErrorClass, Generation, Request, Usage};
 use crate::code::{CodeTool, Episode};
 use crate::frames::FrameSource;
 use crate::message::{Message, Role};
@@ -240,9 +238,10 @@ impl Session<'_> {
         self.messages = request.messages;
         self.messages.truncate(kept);
         self.note_call(step, conversation, &answer);
+        self.transcript.truncated |= answer.completion().is_some_and(Completion::is_cut);
         match answer.usable() {
             Ok(completion) => {
-                self.last_truncated = completion.finish_reason == Some(FinishReason::Length);
+                self.last_truncated = completion.is_cut();
                 Ok(completion)
             }
             Err(error) => Err(SampleError { class, message: error.to_string(), step: step.to_owned() }),
@@ -281,7 +280,6 @@ impl Session<'_> {
         let first = completion.and_then(|completion| completion.first_token);
         self.measured.first_token_seconds.push(first.map(|time| time.as_secs_f64()));
         if let Some(completion) = completion {
-            self.transcript.truncated |= completion.finish_reason == Some(FinishReason::Length);
             if call.error.is_none() {
                 call.text.clone_from(&completion.text);
             }

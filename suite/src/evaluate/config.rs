@@ -144,7 +144,7 @@ impl RunConfig {
         })
     }
 
-    /// The rules of a new run.
+    /// The rules of a new run under a protocol without an agent's own loop.
     pub fn profile(&self) -> Profile {
         self.profile.unwrap_or_else(|| Profile::default_for(self.paper_row.as_deref()))
     }
@@ -172,6 +172,9 @@ impl RunConfig {
         if self.dialect == ToolDialect::Native && protocol.offers_tool(&mode) && protocol.chat_tools.is_none()
         {
             return Err(ConfigError::NoChatTools { protocol: protocol.name.clone() });
+        }
+        if self.concurrency == 0 {
+            return Err(ConfigError::Concurrency);
         }
         self.request.check().map_err(ConfigError::Request)?;
         self.check_probe()?;
@@ -246,6 +249,9 @@ pub enum ConfigError {
     /// An overview of one frame or none.
     #[error("--nframes: expected at least 2 frames")]
     TooFewFrames,
+    /// No sample in flight.
+    #[error("--concurrency: expected at least 1 sample in flight")]
+    Concurrency,
     /// A temperature below 0, or not a number.
     #[error("--temperature: expected a number ≥ 0")]
     Temperature,
@@ -381,6 +387,7 @@ mod tests {
         assert_eq!(plan(default()).unwrap().mode, protocol.default_mode);
         assert_eq!(plan(default()).unwrap().max_tokens, protocol.max_tokens);
         assert_eq!(plan(RunConfig { nframes: 1, ..default() }), Err(ConfigError::TooFewFrames));
+        assert_eq!(plan(RunConfig { concurrency: 0, ..default() }), Err(ConfigError::Concurrency));
         for temperature in [-0.1, f64::NAN, f64::INFINITY] {
             assert_eq!(plan(RunConfig { temperature, ..default() }), Err(ConfigError::Temperature));
         }
@@ -393,9 +400,19 @@ mod tests {
         }
         assert_eq!(plan(RunConfig { repeat: 0, ..default() }), Err(ConfigError::Repeat));
         let repeated = plan(RunConfig { repeat: 3, seed: Some(7), ..default() }).unwrap();
-        assert!(repeated.warning().is_some_and(|warning| warning.contains("--repeat 3")), "{repeated:?}");
+        let warnings = |plan: &RunPlan| plan.warnings(&protocol).collect::<Vec<_>>();
+        assert!(
+            matches!(&warnings(&repeated)[..], [warning] if warning.contains("--repeat 3")),
+            "{repeated:?}"
+        );
         assert_eq!((repeated.seed_of(0), repeated.seed_of(2)), (Some(7), Some(9)));
-        assert_eq!(plan(default()).unwrap().warning(), None);
+        assert_eq!(warnings(&plan(default()).unwrap()), [""; 0]);
+        for (nframes, sent) in [(3, 4), (5, 4), (7, 8)] {
+            let odd = plan(RunConfig { nframes, ..default() }).unwrap();
+            assert!(warnings(&odd)[0].contains(&format!("--nframes {nframes}: {sent} frames are sent")));
+            let by_server = RunPlan { channel: Channel::Video, ..odd };
+            assert_eq!(warnings(&by_server), [""; 0], "the server samples");
+        }
         let request = RequestSettings { top_p: Some(2.0), ..RequestSettings::default() };
         assert!(matches!(plan(RunConfig { request, ..default() }), Err(ConfigError::Request(_))));
         let mut silent = native::protocol();

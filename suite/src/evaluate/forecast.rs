@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::select;
-use super::{Evaluation, RunError, Workspace};
+use super::{Evaluation, RunError, Workspace, check_texts};
 use crate::media::{MediaError, VideoFile, VideoRequest, planned_size};
 use crate::plan::{CropMode, RunPlan};
 use crate::protocol::{AgentLoop, FramePolicy, Protocol, render};
@@ -39,8 +39,8 @@ pub struct Forecast {
     pub first_uid: String,
     /// The first sample's user text.
     pub first_user: String,
-    /// What a user should know of the data before the run.
-    pub warning: Option<String>,
+    /// What a user should know of data and settings before the run.
+    pub warnings: Vec<String>,
 }
 
 /// Counts what a run would send. Sends nothing, writes nothing.
@@ -53,6 +53,7 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     let plan = config.plan(protocol)?;
     let selected = select::samples(run.task, plan.profile, &config, &workspace.data)?;
     let samples = &selected.samples;
+    check_texts(protocol, &plan, samples)?;
     let own = protocol.agent.as_ref().and_then(|own| Some((own, own.frames?)));
     let of_try = own.map(|(own, frames)| render::system_of_try(own, &frames, 0)).transpose()?.flatten();
     let system = match of_try {
@@ -89,7 +90,7 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     }
     let first = &samples[0];
     let times = plan.repeat as u64;
-    let warning = [selected.warning, plan.warning()].into_iter().flatten().reduce(|a, b| format!("{a}; {b}"));
+    let warnings = selected.warning.into_iter().chain(plan.warnings(protocol));
     Ok(Forecast {
         protocol_hash: protocol.hash(),
         samples: samples.len(),
@@ -101,8 +102,8 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
         system,
         first_uid: first.uid.clone(),
         first_user: user(first)?,
+        warnings: warnings.collect(),
         plan,
-        warning,
     })
 }
 

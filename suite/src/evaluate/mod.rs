@@ -38,6 +38,7 @@ mod prepared;
 mod select;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,6 +60,7 @@ pub use error::RunError;
 pub use forecast::{Forecast, forecast};
 pub use merge::{MergeError, Merged, merge};
 pub use prepared::{Prepared, RunOutcome, prepare};
+pub use texts::check_texts;
 
 /// One split to evaluate.
 pub struct Evaluation<'a> {

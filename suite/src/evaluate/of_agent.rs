@@ -19,7 +19,8 @@ impl RunConfig {
             };
             Err(ConfigError::Fixed { flag, protocol: name, by_agent, way })
         };
-        if self.profile() != Profile::Strict {
+        // Its row among the published ones is not under the paper's rules either.
+        if self.profile.is_some_and(|profile| profile != Profile::Strict) {
             return fixed(
                 "--profile",
                 "its own rules; profiles other than strict are those of ParaVT".to_owned(),
@@ -69,6 +70,7 @@ impl RunConfig {
         request.repetition_penalty = request.repetition_penalty.or(own.sampling.repetition_penalty);
         let greedy = self.temperature == default.temperature;
         Ok(Self {
+            profile: Some(Profile::Strict),
             channel,
             nframes: frames.unwrap_or(self.nframes),
             max_turns: own.turns - 1,

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::manifest::{self, unix_seconds};
 use super::select::{self, Selected};
-use super::{Evaluation, Event, Observer, RunError, Workspace};
+use super::{Evaluation, Event, Observer, RunError, Workspace, check_texts};
 use crate::agent::Agent;
 use crate::backend::{Backend, Memory};
 use crate::code::CodeTool;
@@ -16,12 +16,11 @@ use crate::frames::FrameSource;
 use crate::journal::{self, Contents, Journal, JournalError, RunDir};
 use crate::plan::RunPlan;
 use crate::probe::ProbedFrames;
-use crate::protocol::{Protocol, render};
+use crate::protocol::Protocol;
 use crate::record::Record;
 use crate::reference::Reference;
-use crate::run::Manifest;
+use crate::run::{Manifest, Selection};
 use crate::runner::{self, Ended, Retry};
-use crate::sample::QuestionKind;
 use crate::summary::{Summary, SummaryError, summarize};
 use crate::text::to_pretty_json;
 
@@ -66,16 +65,7 @@ pub struct Prepared {
 pub fn prepare(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Prepared, RunError> {
     let plan = run.settled().plan(&run.protocol)?;
     let selected = select::samples(run.task, plan.profile, &run.config, &workspace.data)?;
-    if let (Some(_), Some(sample)) = (&run.protocol.agent, selected.samples.first()) {
-        // An agent has texts for few splits: without one every sample would fail.
-        let name = sample.video_name();
-        render::user_text(&run.protocol, sample, &plan.mode, &plan.switches, &name, None)?;
-    }
-    if run.protocol.agent.is_none() && run.protocol.offers_tool(&plan.mode) {
-        let kinds: BTreeSet<QuestionKind> =
-            selected.samples.iter().map(|sample| sample.gold.kind()).collect();
-        kinds.into_iter().try_for_each(|kind| render::force(&run.protocol, kind).map(drop))?;
-    }
+    check_texts(&run.protocol, &plan, &selected.samples)?;
     if run.protocol.code().is_some() && workspace.code.is_none() {
         return Err(RunError::NoCodeTool { protocol: run.protocol.name.clone() });
     }
@@ -126,12 +116,27 @@ impl Prepared {
 
     /// What a user should know of data and settings before the run.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
-        self.selected.warning.clone().into_iter().chain(self.plan().warning())
+        self.selected.warning.clone().into_iter().chain(self.plan().warnings(&self.protocol))
     }
 
     /// Settings of the run.
     pub fn plan(&self) -> &RunPlan {
         &self.wanted.plan
+    }
+
+    /// The texts around its samples.
+    pub fn protocol(&self) -> &Protocol {
+        &self.protocol
+    }
+
+    /// The samples that are asked.
+    pub fn selection(&self) -> &Selection {
+        &self.wanted.selection
+    }
+
+    /// Files of the rows.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.selected.files
     }
 
     /// Runs the samples that have no record yet, and writes the summary.
@@ -178,6 +183,8 @@ impl Prepared {
             samples = expected,
             pending = jobs.len(),
             concurrency = self.concurrency,
+            protocol = manifest.protocol,
+            mode = %manifest.plan.mode,
             profile = %manifest.plan.profile,
             backend = manifest.backend.name,
             binary = wanted_binary,

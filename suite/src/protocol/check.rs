@@ -158,6 +158,7 @@ impl Protocol {
         let used = std::iter::once(("default_mode", &self.default_mode))
             .chain(self.tool.modes.iter().map(|mode| ("tool.modes", mode)))
             .chain(self.instructions.modes.keys().map(|mode| ("instructions", mode)))
+            .chain(self.instructions.always.iter().map(|mode| ("instructions.always", mode)))
             .chain(chat.map(|mode| ("chat_tools.system", mode)));
         for (field, mode) in used {
             self.system_text(mode).map_err(|unknown| invalid(field, unknown.to_string()))?;

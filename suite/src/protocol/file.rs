@@ -1,7 +1,7 @@
 //! Protocols as files that a user writes: TOML, or JSON as a run directory's `protocol.json` has it.
 //!
 //! A file with `base` holds only what it changes of another protocol; tables are merged, every other value is
-//! replaced. Templates are written as text with slots in braces, `{{` and `}}` for braces themselves.
+//! replaced, and no inherited text stands before one of the file ([`KindOf`]). Templates are written as text with slots in braces, `{{` and `}}` for braces themselves.
 //! `suite/docs/protocols.md` shows some.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use paravt_files::read_text;
 use serde_json::{Map, Value, json};
 
-use super::{Fidelity, InvalidProtocol, Protocol, Source};
+use super::{Fidelity, InvalidProtocol, KindOf, Protocol, Source, inherit};
 use crate::fields::FieldsError;
 
 /// Bytes that a protocol file may have.
@@ -33,13 +33,16 @@ pub enum ProtocolFileError {
     Invalid { path: PathBuf, problem: InvalidProtocol },
 }
 
-/// Reads a protocol; `base` gives the protocol that the file's `base` names.
+/// Reads a protocol; `base` gives the protocol that the file's `base` names, `kind_of` the kind of a split's questions:
+/// the file's text for a kind goes before an inherited one for a split of that kind.
 ///
 /// # Errors
-/// The file cannot be read, or is not a valid protocol; the message names the field.
+/// The file cannot be read, is not a valid protocol, or has a text that no request can have; the message names the
+/// field.
 pub fn read(
     path: &Path,
     base: impl FnOnce(&str) -> Result<Protocol, String>,
+    kind_of: KindOf<'_>,
 ) -> Result<Protocol, ProtocolFileError> {
     let format = |message: String| FieldsError::format(path, message);
     let text = read_text(path, MAX_FILE).map_err(|source| FieldsError::io(path, source))?;
@@ -49,7 +52,9 @@ pub fn read(
     } else {
         toml::from_str(&text).map_err(|error| format(error.to_string()))?
     };
-    if let Some(name) = fields.shift_remove("base") {
+    let based = fields.shift_remove("base");
+    let own = fields.clone();
+    if let Some(name) = &based {
         let name = name.as_str().ok_or_else(|| format(format!("base: expected a name, found {name}")))?;
         if !fields.contains_key("name") {
             return Err(format("missing field `name`".to_owned()).into());
@@ -61,6 +66,7 @@ pub fn read(
             other => unreachable!("a protocol is an object: {other:?}"),
         };
         let says = fields.get("agent").is_some_and(|own| own.get("fidelity").is_some());
+        inherit::give_way(&mut whole, &fields, kind_of);
         merge(&mut whole, fields);
         if let Some(own) = whole.get_mut("agent").filter(|own| own.is_object() && !says) {
             own["fidelity"] = json!(Fidelity::Variant);
@@ -75,8 +81,16 @@ pub fn read(
         files: [(name, hash)].into(),
         pinned: true,
     };
-    let protocol = with_source(fields, &source).map_err(format)?;
-    protocol.check().map_err(|problem| ProtocolFileError::Invalid { path: path.to_owned(), problem })?;
+    let mut protocol = with_source(fields, &source).map_err(format)?;
+    let invalid = |problem| ProtocolFileError::Invalid { path: path.to_owned(), problem };
+    protocol.check().map_err(invalid)?;
+    if based.is_some() {
+        inherit::settle_instructions(&mut protocol, &own);
+    }
+    // A file with its origin was written by this program: `protocol.json` of a run, an export.
+    if !own.contains_key("source") {
+        inherit::check_use(&protocol, &own, kind_of).map_err(invalid)?;
+    }
     Ok(protocol)
 }
 
@@ -131,7 +145,9 @@ fn merge(base: &mut Map<String, Value>, changes: Map<String, Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{PromptMode, native};
+    use crate::profile::Profile;
+    use crate::protocol::{OptionForm, PromptMode, Template, native, render};
+    use crate::sample::QuestionKind;
 
     fn written(name: &str, text: &str) -> Result<Protocol, String> {
         let dir = tempfile::tempdir().unwrap();
@@ -139,9 +155,116 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let base = |name: &str| match name {
             "native" => Ok(native::protocol()),
+            "special" => Ok(special()),
             other => Err(format!("no protocol {other}")),
         };
-        read(&path, base).map_err(|error| error.to_string())
+        let kind_of = |split: &str| match split {
+            "videomme" | "mlvu" => Some(QuestionKind::Choice),
+            "charades" => Some(QuestionKind::Grounding),
+            _ => None,
+        };
+        read(&path, base, &kind_of).map_err(|error| error.to_string())
+    }
+
+    /// A protocol with texts of single splits, modes and dialects.
+    fn special() -> Protocol {
+        let mut special = native::protocol();
+        for split in ["videomme", "mlvu", "charades", "of a task file"] {
+            let text = format!("{split}: {{question}}{{options}}{{instruction}}{{duration_note}}");
+            special.questions.insert(split.to_owned(), Template::parse(&text));
+        }
+        special.questions.insert("number".to_owned(), Template::parse("How many: {question}"));
+        let form = OptionForm {
+            line: Template::parse("({letter}) {option}"),
+            separator: " ".into(),
+            line_break: None,
+        };
+        special.option_forms.insert("mlvu".to_owned(), form);
+        special
+    }
+
+    /// The names in a protocol's table of questions.
+    fn questions(protocol: &Protocol) -> Vec<&str> {
+        protocol.questions.keys().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn a_text_for_a_kind_goes_before_inherited_ones_for_splits_of_it() {
+        let with = |questions: &str| {
+            written("m.toml", &format!("name = \"m\"\nbase = \"special\"\n[questions]\n{questions}")).unwrap()
+        };
+        let choice = with("choice = \"Which? {question}{options}\"\nmlvu = \"Own: {question}{options}\"");
+        assert_eq!(
+            questions(&choice),
+            ["charades", "choice", "grounding", "mlvu", "number", "of a task file", "open"]
+        );
+        let open = with("open = \"In words: {question}\"");
+        assert_eq!(
+            questions(&open),
+            ["charades", "choice", "grounding", "mlvu", "of a task file", "open", "videomme"],
+            "a number is asked openly"
+        );
+        let split = with("videomme = \"Own: {question}{options}\"");
+        assert_eq!(questions(&split), questions(&special()), "a text for a split leaves the others alone");
+    }
+
+    #[test]
+    fn options_and_calls_of_a_file_go_before_those_of_single_splits_and_dialects() {
+        let lines = "option_line = \"{letter}: {option}\"\n[system]\nnative = \"Look.\"";
+        let own = written("m.toml", &format!("name = \"m\"\nbase = \"special\"\n{lines}")).unwrap();
+        assert_eq!(own.option_forms["mlvu"].line, own.option_line);
+        assert_eq!(own.option_forms["mlvu"].separator, " ", "the file has no other one");
+        let chat = own.chat_tools.unwrap();
+        assert_eq!(
+            chat.system.keys().map(PromptMode::as_str).collect::<Vec<_>>(),
+            ["agentic_general", "agentic_minimal"]
+        );
+    }
+
+    #[test]
+    fn instructions_of_a_file_go_before_inherited_ones_under_every_profile() {
+        let asked = |instructions: &str, mode: &'static str| {
+            let text = format!("name = \"m\"\nbase = \"native\"\n[instructions]\n{instructions}");
+            let protocol = written("m.toml", &text).unwrap();
+            let sample = crate::fixtures::sample("u");
+            Profile::ALL.map(|profile| {
+                let mode = PromptMode::named(mode);
+                let text =
+                    render::user_text(&protocol, &sample, &mode, &profile.switches(), "v", None).unwrap();
+                text.lines().last().unwrap().to_owned()
+            })
+        };
+        let inherited = asked("other = \"x\"\nneutral = \"x\"", "native");
+        assert_eq!(inherited, ["x"; 3], "the inherited neutral text of modes with the tool has given way");
+        for mode in ["direct", "reasoning", "native"] {
+            assert_eq!(asked(&format!("{mode} = \"Own.\""), mode), ["Own."; 3]);
+            assert_eq!(asked("other = \"Own.\"", mode), ["Own."; 3]);
+            assert_eq!(asked(&format!("other = \"Rest.\"\n{mode} = \"Own.\""), mode), ["Own."; 3]);
+        }
+        assert_eq!(asked("neutral_agentic = \"Own.\"", "native"), ["Own."; 3]);
+        // Between texts of the file the profile decides.
+        let both = "native = \"Release.\"\nneutral_agentic = \"Strict.\"";
+        assert_eq!(asked(both, "native"), ["Release.", "Release.", "Strict."]);
+        // What the file does not name stays as it is.
+        let others = native::protocol();
+        let sample = crate::fixtures::sample("u");
+        let text = |protocol: &Protocol, profile: Profile| {
+            let mode = PromptMode::named("agentic_general");
+            render::user_text(protocol, &sample, &mode, &profile.switches(), "v", None).unwrap()
+        };
+        let own =
+            written("m.toml", "name = \"m\"\nbase = \"native\"\n[instructions]\nnative = \"Own.\"").unwrap();
+        assert!(Profile::ALL.iter().all(|profile| text(&own, *profile) == text(&others, *profile)));
+    }
+
+    #[test]
+    fn a_file_that_beats_no_inherited_text_has_the_hash_of_its_merged_fields() {
+        let own = written("m.toml", "name = \"m\"\nbase = \"native\"\ncall_error = \"{reason}\"").unwrap();
+        let by_hand =
+            Protocol { name: "m".into(), call_error: Template::parse("{reason}"), ..native::protocol() };
+        assert_eq!(own.hash(), by_hand.hash());
+        let again = written("protocol.json", &serde_json::to_string(&own).unwrap()).unwrap();
+        assert_eq!(again.hash(), own.hash());
     }
 
     const WATCH: &str = r#"
@@ -228,7 +351,7 @@ mod tests {
             let found = problem(from, to);
             assert!(found.contains(words), "{found}");
         }
-        let missing = read(Path::new("nowhere.toml"), |_| unreachable!()).unwrap_err().to_string();
+        let missing = read(Path::new("nowhere.toml"), |_| unreachable!(), &|_| None).unwrap_err().to_string();
         assert!(missing.starts_with("nowhere.toml: "), "{missing}");
         let mut silent = native::protocol();
         silent.duration_note = None;

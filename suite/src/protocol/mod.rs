@@ -11,6 +11,7 @@ mod code;
 pub mod file;
 mod frames;
 mod harness;
+mod inherit;
 mod mode;
 pub mod native;
 pub mod render;
@@ -19,7 +20,7 @@ pub mod template;
 mod tool;
 mod tries;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,7 @@ pub use clips::{Clips, Stored};
 pub use code::{CodeRules, CodeTexts};
 pub use frames::{Budget, Encoding, Filter, FramePolicy, LongVideos, Overview, SentAs, SizeRule};
 pub use harness::{CallMessages, Harness, History};
+pub use inherit::KindOf;
 pub use mode::{PromptMode, UnknownMode};
 pub use stages::Stages;
 pub use template::Template;
@@ -229,6 +231,9 @@ pub struct Instructions {
     /// Where quirk `inverted_instruction` is off: text of all modes with the tool; by default as above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neutral_agentic: Option<String>,
+    /// Modes whose own text is asked whether the quirk is on or off, before a neutral one.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub always: BTreeSet<PromptMode>,
 }
 
 /// The sentence with the video's path, in modes with the tool.

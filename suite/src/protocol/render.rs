@@ -152,12 +152,12 @@ fn option_letters(question: &Question) -> Box<dyn Iterator<Item = char> + '_> {
 }
 
 /// See quirk `inverted_instruction`; without it there may be a neutral text for the modes with and without the
-/// tool.
+/// tool, which does not stand before the text of a mode in [`Instructions::always`](super::Instructions::always).
 fn instruction<'a>(protocol: &'a Protocol, mode: &PromptMode, switches: &Switches) -> &'a str {
     let texts = &protocol.instructions;
     let neutral = if protocol.offers_tool(mode) { &texts.neutral_agentic } else { &texts.neutral };
     match neutral {
-        Some(text) if !switches.inverted_instruction => text,
+        Some(text) if !switches.inverted_instruction && !texts.always.contains(mode) => text,
         _ => texts.modes.get(mode).unwrap_or(&texts.other),
     }
 }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::backend::FinishReason;
 use crate::fixtures::{failed, record, task_spec};
 use crate::profile::Profile;
 use crate::run::Sizes;
@@ -427,6 +428,31 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn cut_replies_of_sub_agents_are_counted_beside_cut_samples() {
+    let call = |step: &str, reason: FinishReason| ModelCall {
+        step: step.to_owned(),
+        finish_reason: Some(reason),
+        ..ModelCall::default()
+    };
+    let mut one = record("a", 1.0);
+    one.transcript.calls = vec![
+        call("turn0", FinishReason::Stop),
+        call("turn0/sub0", FinishReason::Length),
+        call("turn0/sub1", FinishReason::Length),
+        call("turn1", FinishReason::Stop),
+    ];
+    let mut other = record("b", 0.0);
+    other.transcript.calls = vec![call("turn0", FinishReason::Length)];
+    other.transcript.truncated = true;
+    let found = summary(&accuracy(&[]), Profile::Strict, 0, &[one, other]);
+    assert_eq!((found.n_truncated, found.tools.cut_summaries), (1, 2));
+    // A summary of an earlier version has no such count.
+    let mut stored = serde_json::to_value(&found).unwrap();
+    stored["tools"].as_object_mut().unwrap().remove("cut_summaries").unwrap();
+    assert_eq!(serde_json::from_value::<Summary>(stored).unwrap().tools.cut_summaries, 0);
 }
 
 #[test]

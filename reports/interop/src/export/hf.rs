@@ -112,12 +112,14 @@ fn card(model: &str, evaluations: &[&Evaluation<'_>], tables: &[Table]) -> Strin
         let (manifest, headline) = (&evaluation.run.manifest, evaluation.summary().headline());
         let interval = evaluation.cell.interval;
         let interval = interval.map(|(low, high)| format!("{:.2} to {:.2}", 100.0 * low, 100.0 * high));
+        let hash: String = manifest.protocol_hash.chars().take(12).collect();
+        let protocol = format!("{} ({hash})", escape(&manifest.protocol));
         text += &format!(
             "| {} | {} | {} | {} | {} | {:.2} | {} | {} |\n",
             escape(&manifest.task.title),
             escape(&manifest.display_name()),
             manifest.plan.profile,
-            &manifest.protocol_hash.chars().take(12).collect::<String>(),
+            protocol,
             headline.name,
             100.0 * headline.value,
             interval.unwrap_or_default(),

@@ -19,7 +19,7 @@ use crate::checkpoint::{Checkpoints, FINAL, Start};
 use crate::compute::Compute;
 use crate::error::{Error, Result};
 use crate::learner::{Learner, Scorer};
-use crate::objective::strategy::{EndReason, Pool, Rollout};
+use crate::objective::strategy::{EndReason, Pool, Rollout, Strategy};
 use crate::objective::{Knobs, advantages};
 use crate::optimizer::{AdamWConfig, Gradients};
 use crate::parameters::start_rollouts;
@@ -262,10 +262,8 @@ async fn roll(
         wanted.truncate(strategy.max_video_gen_batch_size);
         let rolled = roller.roll(&wanted, seed.numbered(batches)).await?;
         let (count, mut batch) = (rolled.len(), number(rolled, groups).collect::<Vec<_>>());
-        for (_, one) in &mut batch {
-            one.reward.total = strategy.reward(one.reward.accuracy, is_right(one), one.figures.succeeded);
-        }
-        pool.add(&describe(&batch, &config.objective)?);
+        reward(&mut batch, strategy);
+        pool.add(&describe(&batch, strategy, &config.objective)?);
         all.extend(batch);
         (groups, batches) = (groups + count, batches + 1);
     }
@@ -295,12 +293,21 @@ fn take<'a>(prompts: &'a [RlPrompt], count: usize, seed: u64, taken: &mut usize)
     chosen
 }
 
-fn is_right(one: &Trajectory) -> bool {
-    one.reward.accuracy > 0.0
+/// Gives a batch the rewards of a strategy.
+fn reward(batch: &mut [(usize, Trajectory)], strategy: &Strategy) {
+    for (_, one) in batch {
+        one.reward.total = strategy.reward(graded(one), one.figures.tool_turns);
+    }
+}
+
+/// Accuracy for a strategy. The release's verifier reads a closed answer block alone
+/// (`utils/reward_score/multi_task_verifier.py:388-404`), which a turn that is cut lacks.
+fn graded(one: &Trajectory) -> f64 {
+    if one.figures.truncated { 0.0 } else { one.reward.accuracy }
 }
 
 /// A batch of rollouts for the strategy.
-fn describe(batch: &[(usize, Trajectory)], knobs: &Knobs) -> Result<Vec<Rollout>> {
+fn describe(batch: &[(usize, Trajectory)], strategy: &Strategy, knobs: &Knobs) -> Result<Vec<Rollout>> {
     let held = TokenValues::new(batch, None);
     let advantages = advantages(&held.sequences(batch), knobs)?;
     let rollouts = batch.iter().zip(&advantages.tokens).map(|((group, one), tokens)| {
@@ -308,14 +315,71 @@ fn describe(batch: &[(usize, Trajectory)], knobs: &Knobs) -> Result<Vec<Rollout>
         Rollout {
             group: *group,
             reward: one.reward.total,
-            is_answer_right: is_right(one),
+            is_answer_right: strategy.is_right(graded(one)),
             advantage: trained.iter().sum::<f64>() / trained.len().max(1) as f64,
             // A sub-agent's summary is what our tool brings into the context.
             hasimage: one.figures.succeeded > 0,
             vision_consistent: true,
             trajlength: one.example.ids.len(),
-            end_reason: if one.figures.truncated { EndReason::OverLength } else { EndReason::Done },
+            end_reason: if one.figures.truncated { EndReason::ErrorInAction } else { EndReason::Done },
         }
     });
     Ok(rollouts.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::Example;
+    use crate::objective::strategy::{Verdict, filter};
+    use crate::reward::Reward;
+    use crate::rollout::RolloutFigures;
+
+    /// A rollout of one trained token, as ParaVT's reward grades it: accuracy, turns that called, whether it was cut.
+    fn rolled((accuracy, tool_turns, truncated): (f64, usize, bool)) -> (usize, Trajectory) {
+        let example = Example {
+            ids: vec![1, 2],
+            positions: vec![[0; 3]; 2],
+            media: Vec::new(),
+            trained: vec![false, true],
+        };
+        // Three calls in each turn: they are paid once.
+        let figures =
+            RolloutFigures { succeeded: 3 * tool_turns, tool_turns, truncated, ..RolloutFigures::default() };
+        let reward = Reward { total: 9.0, accuracy, ..Reward::default() };
+        (0, Trajectory { example, behaviour: vec![-1.0], reward, figures })
+    }
+
+    #[test]
+    fn a_strategy_rewards_and_keeps_what_the_release_does() {
+        let strategy = Strategy::readme();
+        let knobs = Knobs { strategy: Some(strategy.clone()), ..Knobs::pyvision() };
+        // Right by a letter; an IoU of 0.05 and one of 0.5; F1 of 0.49; right and without a call; cut; cut before any call.
+        let cases = [
+            (1.0, 2, false),
+            (0.05, 4, false),
+            (0.5, 1, false),
+            (0.49, 3, false),
+            (1.0, 0, false),
+            (1.0, 2, true),
+            (0.0, 0, true),
+        ];
+        let mut batch: Vec<_> = cases.into_iter().map(rolled).collect();
+        reward(&mut batch, &strategy);
+        let totals: Vec<f64> = batch.iter().map(|(_, one)| one.reward.total).collect();
+        let wanted = [1.2, 0.05, 0.6, 0.49, 1.0, 0.0, 0.0];
+        assert!(totals.iter().zip(wanted).all(|(one, other)| (one - other).abs() < 1e-12), "{totals:?}");
+
+        let described = describe(&batch, &strategy, &knobs).unwrap();
+        let right: Vec<bool> = described.iter().map(|one| one.is_answer_right).collect();
+        assert_eq!(right, [true, false, true, false, true, false, false]);
+        use EndReason::{Done, ErrorInAction};
+        let ends: Vec<EndReason> = described.iter().map(|one| one.end_reason).collect();
+        assert_eq!(ends, [Done, Done, Done, Done, Done, ErrorInAction, ErrorInAction]);
+        // The mean of the seven is 3.34 / 7; the cut one has called before, so it is trained, with 0 minus that.
+        assert!((described[5].advantage + 3.34 / 7.0).abs() < 1e-12, "{described:?}");
+        let dropped = Verdict::Dropped(crate::objective::strategy::Filter::Hasimage);
+        let kept = Verdict::Kept;
+        assert_eq!(filter(&described, &strategy), [kept, kept, kept, kept, dropped, kept, dropped]);
+    }
 }

@@ -184,3 +184,24 @@ fn pure_bfloat16_steps_are_those_of_torch() {
     // Weight decay of the recipe leaves nothing behind.
     assert_eq!(half::bf16::from_f32(3.0 * (1.0 - 2e-5 * 0.01)), half::bf16::from_f32(3.0));
 }
+
+#[test]
+fn a_frozen_weight_neither_moves_nor_counts_in_the_norm() {
+    for numbers in [StatePrecision::F32, StatePrecision::Bf16] {
+        let start = vec![vec![1.0, 2.0], vec![3.0, 4.0]];
+        let named = weights(&start);
+        let config = AdamWConfig { numbers, freeze: vec!["la".to_owned()], ..AdamWConfig::default() };
+        let mut optimizer = AdamW::new(AdamWConfig { learning_rate: 0.5, ..config }, named.clone());
+        assert_eq!(optimizer.weights().keys().collect::<Vec<_>>(), ["a"]);
+        let gradient = |values: [f32; 2]| Tensor::new(&values, &Device::Cpu).unwrap();
+        let gradients: Gradients =
+            [("a".to_owned(), gradient([3.0, 4.0])), ("late".to_owned(), gradient([12.0, 0.0]))]
+                .into_iter()
+                .collect();
+        assert_eq!(optimizer.step(&gradients, 1.0).unwrap(), 5.0, "without the 12 of the frozen weight");
+        let values = |name: &str| named[name].var.to_vec1::<f32>().unwrap();
+        assert_eq!(values("late"), [3.0, 4.0], "it does not decay either");
+        assert_ne!(values("a"), [1.0, 2.0]);
+        assert!(optimizer.state().unwrap().keys().all(|name| !name.starts_with("late")));
+    }
+}

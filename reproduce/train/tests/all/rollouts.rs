@@ -102,6 +102,34 @@ fn pyvision_oversamples_until_enough_groups_spread() {
     assert!(error.to_string().contains("after 2 generation batches"), "{error}");
 }
 
+#[test]
+fn a_frozen_vision_tower_stays_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let (base, task) = (fresh(folder.path()), task(&folder.path().join("data")));
+    let train = |freeze: &str, out: &str| {
+        let optimizer = AdamWConfig { freeze: vec![freeze.to_owned()], ..config().optimizer };
+        let config = RlConfig { optimizer, steps: 1, ..config() };
+        rl::train(&base, &folder.path().join(out), &task, &config, |_| {})
+    };
+    train("model.visual.", "out").unwrap();
+    let read = |folder: &Path| {
+        candle_core::safetensors::load(folder.join("model.safetensors"), &candle_core::Device::Cpu).unwrap()
+    };
+    let (before, after) = (read(&base), read(&folder.path().join("out/final")));
+    assert_eq!(before.len(), after.len());
+    let is_same = |name: &String| {
+        let [before, after] = [&before, &after].map(|all| all[name].flatten_all().unwrap());
+        before.to_vec1::<f32>().unwrap() == after.to_vec1::<f32>().unwrap()
+    };
+    let (frozen, trained): (Vec<&String>, Vec<&String>) =
+        before.keys().partition(|name| name.starts_with("model.visual."));
+    assert!(!frozen.is_empty() && frozen.into_iter().all(is_same));
+    // A norm may stay: its weights are 1, its biases 0 and the steps small.
+    assert!(trained.into_iter().any(|name| name.ends_with("proj.weight") && !is_same(name)));
+    let error = train("model.vision.", "other").unwrap_err().to_string();
+    assert!(error.starts_with("`optimizer.freeze` holds `model.vision.`"), "{error}");
+}
+
 /// A folder whose defaults leave one token to choose from: rollouts that took them would all be the same.
 #[test]
 fn rollouts_take_nothing_from_the_generation_config() {

@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use paravt_reports::terminal::counted;
 use paravt_suite::agent::Agent;
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, FinishReason, Request};
+use paravt_suite::evaluate::{self, RunError};
 use paravt_suite::frames::CachedFrames;
 use paravt_suite::message::{Content, Part};
 use paravt_suite::protocol::Tool;
@@ -17,6 +18,7 @@ use paravt_suite::reference::Reference;
 use paravt_suite::sample::{Gold, Question, Sample};
 use paravt_suite::videos::VideoStore;
 
+use crate::asked;
 use crate::commands::data::fetch::model_folder;
 use crate::commands::run::PlanArgs;
 use crate::exit::{Exit, OrPreflight as _};
@@ -46,14 +48,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!(args.video.exists(), "{}: no such file", args.video.display());
     ensure!(args.video.is_file(), "{}: not a file; name a video file", args.video.display());
     ensure!(args.options.len() <= 26, "--option: expected at most 26, got {}", args.options.len());
-    let (config, protocol) = args.plan.config(&args.backend.request)?;
-    let plan = config.plan(&protocol)?;
+    args.backend.check()?;
+    let chosen = args.plan.chosen()?;
+    let protocol = Arc::clone(&chosen.protocol);
+    let plan = args.plan.config(&args.backend.request)?.plan(&protocol)?;
     let sample = sample(&args.video, &args.question, &args.options, args.ground);
+    evaluate::check_texts(&protocol, &plan, [&sample]).map_err(RunError::from)?;
     let reference = paravt_upstream::reference(&protocol)?;
     let runtime = launch::runtime()?;
     let backend = runtime
         .block_on(args.backend.open(model_folder, launch::note).build("ask", Some(&plan)))
         .or_preflight()?;
+    launch::note_text(&asked::of_one(&backend.describe(), &chosen, &plan));
+    plan.warnings(&protocol).for_each(|warning| launch::warn(&warning));
     let record = runtime.block_on(async {
         let agent = Agent {
             backend: Arc::new(Narrator { backend, reference, tool: protocol.tool.clone() }),

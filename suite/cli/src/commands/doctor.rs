@@ -54,8 +54,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let (decoders, missing): (Vec<_>, Vec<_>) =
         CODECS.into_iter().partition(|codec| paravt_media::can_decode(codec));
     let upstream = match protocol::imported() {
-        Ok(Some(protocol)) => format!("imported, {}", protocol.hash()),
-        Ok(None) => "not imported (`paravt-bench protocol import`); native is used".to_owned(),
+        Ok(Some(protocol)) => format!("imported as {}, {}", protocol.name, protocol.hash()),
+        Ok(None) => "not imported (`paravt-bench protocol import`); --protocol paravt needs it".to_owned(),
         Err(error) => format!("unreadable: {error:#}"),
     };
     let backends = paravt_backends::doctor();

@@ -1,6 +1,7 @@
 //! `paravt-bench protocol`: import and show the texts around a sample.
 
-mod show;
+pub(crate) mod chosen;
+pub(crate) mod show;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -12,6 +13,7 @@ use clap::Subcommand;
 use paravt_suite::data::sha256_file;
 use paravt_suite::nearest;
 use paravt_suite::protocol::{PromptMode, Protocol, cache, file, native};
+use paravt_suite::task::Task as _;
 use paravt_upstream::import::{self, Release};
 use paravt_upstream::paravt::filled::{FILLED, Filled};
 use paravt_upstream::{RELEASES, paravt};
@@ -33,8 +35,8 @@ pub(crate) struct Args {
 enum Action {
     /// Extract the prompt texts of a release from its files.
     ///
-    /// They are kept in $PARAVT_BENCH_CACHE, else ~/.cache/paravt-bench, and used by later runs. `protocol list` names the
-    /// repository of each.
+    /// They are kept in $PARAVT_BENCH_CACHE, else ~/.cache/paravt-bench, for runs that name the protocol (--protocol, a
+    /// recipe, --paper-row). `protocol list` names the repository of each.
     Import {
         /// Protocol: paravt, or an agent's own, e.g. conan.
         #[arg(default_value = "paravt", value_name = "NAME", value_parser = release)]
@@ -62,8 +64,6 @@ enum Action {
 /// Which texts a run uses.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum ProtocolChoice {
-    /// Imported where there is an import that has the mode, else native.
-    Auto,
     /// One by its name.
     Named(Named),
     /// A file of the user's.
@@ -111,6 +111,11 @@ fn all() -> impl Iterator<Item = Named> {
 }
 
 fn named(name: &str) -> Result<Named, String> {
+    if name == "auto" {
+        return Err("`auto` depended on what this machine had imported and is gone: name the protocol, e.g. paravt; without \
+                    a name it is native"
+            .to_owned());
+    }
     all().find(|known| known.name() == name).ok_or_else(|| {
         let known: Vec<&str> = all().map(Named::name).collect();
         let hint = nearest::hint(nearest::nearest(name, known.iter().copied()));
@@ -131,7 +136,6 @@ impl ProtocolChoice {
     /// The name, or that of the file.
     pub(crate) fn name(&self) -> String {
         match self {
-            Self::Auto => "auto".to_owned(),
             Self::Named(named) => named.name().to_owned(),
             Self::File(path) => {
                 path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
@@ -161,9 +165,7 @@ impl FromStr for ProtocolChoice {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_file = |end: &&str| text.to_ascii_lowercase().ends_with(*end);
-        if text == "auto" {
-            Ok(Self::Auto)
-        } else if [".toml", ".json"].iter().any(is_file) {
+        if [".toml", ".json"].iter().any(is_file) {
             Ok(Self::File(text.into()))
         } else {
             let or_file = |problem| format!("{problem}\nfor a file, give a name that ends in .toml or .json");
@@ -217,19 +219,15 @@ fn argument(release: &Release) -> String {
     if release.name == paravt::import::RELEASE.name { String::new() } else { format!(" {}", release.name) }
 }
 
-/// The protocol for a choice and a mode.
-pub(crate) fn choose(choice: &ProtocolChoice, mode: Option<&PromptMode>) -> anyhow::Result<Arc<Protocol>> {
+/// The protocol of a choice.
+pub(crate) fn choose(choice: &ProtocolChoice) -> anyhow::Result<Arc<Protocol>> {
     let protocol = match choice {
         ProtocolChoice::Named(name) => of_name(*name)?,
-        ProtocolChoice::File(path) => file::read(path, |base| {
-            named(base).and_then(|name| of_name(name).map_err(|error| format!("{error:#}")))
-        })?,
-        ProtocolChoice::Auto => {
-            let lacks = |protocol: &Protocol| mode.is_some_and(|mode| protocol.system_text(mode).is_err());
-            match imported()? {
-                Some(protocol) if !lacks(&protocol) || lacks(&native::protocol()) => protocol,
-                _ => native::protocol(),
-            }
+        ProtocolChoice::File(path) => {
+            let base =
+                |base: &str| named(base).and_then(|name| of_name(name).map_err(|error| format!("{error:#}")));
+            let kind_of = |split: &str| Some(paravt_tasks::named(split)?.spec().metric.empty_gold().kind());
+            file::read(path, base, &kind_of)?
         }
     };
     Ok(Arc::new(protocol))
@@ -301,7 +299,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             }
         }
         Action::Export { protocol } => {
-            println!("{}", serde_json::to_string_pretty(&*choose(protocol, None)?)?);
+            println!("{}", serde_json::to_string_pretty(&*choose(protocol)?)?);
         }
         Action::Show(args) => show::run(args)?,
     }

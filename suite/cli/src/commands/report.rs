@@ -89,7 +89,7 @@ fn priced(report: Report, prices: Option<&Prices>) -> Report {
     let Some(prices) = prices else { return report };
     let report = report.priced(prices);
     for model in report.unpriced() {
-        launch::warn(Some(&format!("--prices: no price for the tokens of the model `{model}`")));
+        launch::warn(&format!("--prices: no price for the tokens of the model `{model}`"));
     }
     report
 }
@@ -164,7 +164,7 @@ pub(crate) fn videos(runs: &[Run], root: &DataRoot, tasks: &[&Benchmark]) -> Vid
 
 /// Names the runs that a report leaves out.
 fn warn_of(damaged: &[Damaged]) {
-    damaged.iter().for_each(|run| launch::warn(Some(&format!("left out of the report: {}", run.why))));
+    damaged.iter().for_each(|run| launch::warn(&format!("left out of the report: {}", run.why)));
 }
 
 /// The exit code of a report: runs are complete or not.

@@ -18,11 +18,13 @@ use paravt_suite::probe::Probe;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol};
 use paravt_suite::record::SampleErrorClass;
-use paravt_suite::task::Task as _;
+use paravt_suite::task::{Benchmark, Task as _};
 use paravt_upstream::pyvision;
 
+use crate::asked;
 use crate::commands::data::fetch::model_folder;
-use crate::commands::protocol::{ProtocolChoice, choose};
+use crate::commands::protocol::ProtocolChoice;
+use crate::commands::protocol::chosen::Chosen;
 use crate::exit::{Exit, OrPreflight as _};
 use crate::failure::Continue;
 use crate::launch::{self, Ending};
@@ -42,8 +44,8 @@ pub(crate) struct Args {
     /// Name of these runs in reports [default: mode and model].
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
-    /// Row of the published table to compare these runs with, e.g. `ParaVT-8B`; the default profile is then `paper`
-    /// [default: none].
+    /// Row of the published table to compare these runs with, e.g. `ParaVT-8B`; the default profile is then `paper`, the
+    /// default protocol that of the row [default: none].
     #[arg(long, value_name = "MODEL")]
     paper_row: Option<String>,
     #[command(flatten)]
@@ -85,14 +87,15 @@ pub(crate) struct PlanArgs {
     /// for native].
     #[arg(long)]
     mode: Option<PromptMode>,
-    /// Protocol, the prompt texts: auto (paravt if it is imported and has the mode, else native), paravt (the
-    /// reference's, imported), native (this suite's own), nano (short texts for the miniature), or a protocol file.
-    #[arg(long, default_value = "auto", value_name = "NAME|FILE")]
-    protocol: ProtocolChoice,
+    /// Protocol, the prompt texts: native (this suite's own), paravt (the reference's, imported), nano (short texts for
+    /// the miniature), another imported one, or a protocol file [default: native; that of the row with `run
+    /// --paper-row`; that of the run with `run --resume`].
+    #[arg(long, value_name = "NAME|FILE")]
+    protocol: Option<ProtocolChoice>,
     /// How the overview (frames of the whole video) is sent.
     #[arg(long, value_enum, default_value = "image")]
     channel: Channel,
-    /// Frames of the overview with --channel image, evenly spaced; rounded to an even number.
+    /// Frames of the overview with --channel image, evenly spaced; an odd number is rounded to an even one.
     #[arg(long, default_value_t = 64, value_name = "N")]
     nframes: usize,
     /// Turns in which the model may call the tool, before an answer is forced; for modes with the tool.
@@ -213,9 +216,9 @@ impl DispatchArgs {
 }
 
 impl PlanArgs {
-    /// The flags as a configuration, and the texts that go with it.
-    pub(crate) fn config(&self, request: &RequestFlags) -> anyhow::Result<(RunConfig, Arc<Protocol>)> {
-        let config = RunConfig {
+    /// The flags as a configuration.
+    pub(crate) fn config(&self, request: &RequestFlags) -> anyhow::Result<RunConfig> {
+        Ok(RunConfig {
             profile: self.profile,
             mode: self.mode.clone(),
             channel: self.channel,
@@ -229,18 +232,35 @@ impl PlanArgs {
             dialect: request.dialect(),
             request: request.settings()?,
             ..RunConfig::default()
-        };
-        let protocol = choose(&self.protocol, self.mode.as_ref())?;
-        // Before anything is read or asked.
-        config.plan(&protocol)?;
-        Ok((config, protocol))
+        })
     }
+
+    /// The protocol that `--protocol` names, else native.
+    pub(crate) fn chosen(&self) -> anyhow::Result<Chosen> {
+        Chosen::by_flag(self.protocol.as_ref())
+    }
+}
+
+/// The protocol of the runs, which those of the output folder and the row have where no flag names it.
+fn chosen(args: &Args, wanted: &[&Benchmark]) -> anyhow::Result<Chosen> {
+    if args.protocol.protocol.is_none() {
+        let dirs: Vec<PathBuf> = wanted.iter().map(|task| args.out.join(&task.spec().name)).collect();
+        if args.dispatch.resume
+            && let Some(chosen) = Chosen::of_runs(&dirs)?
+        {
+            return Ok(chosen);
+        }
+        if let Some(row) = &args.paper_row {
+            return Chosen::of_row(row);
+        }
+    }
+    args.protocol.chosen()
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let wanted = args.files.and(&args.tasks)?;
-    let (config, protocol) = args.protocol.config(&args.backend.request)?;
-    let reference = paravt_upstream::reference(&protocol)?;
+    args.backend.check()?;
+    let config = args.protocol.config(&args.backend.request)?;
     if let Some(row) = &args.paper_row {
         let paper = PaperNumbers::embedded()?;
         wanted
@@ -248,6 +268,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             .try_for_each(|task| paper.value(row, &task.spec().name).map(drop))
             .context("--paper-row")?;
     }
+    let chosen = chosen(args, &wanted)?;
+    let protocol = &chosen.protocol;
+    let reference = paravt_upstream::reference(protocol)?;
     let AskedArgs { probe, repeat } = args.asked;
     let named = RunConfig { label: args.label.clone(), paper_row: args.paper_row.clone(), ..config };
     let config = args.dispatch.applied_to(RunConfig { probe, repeat, ..named });
@@ -257,21 +280,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         protocol.name
     );
     // With all flags, before anything is read or asked.
-    config.plan(&protocol)?;
+    config.plan(protocol)?;
     let root = args.data.root_of(&wanted)?;
     let runs: Vec<Evaluation<'_>> = wanted
         .into_iter()
         .map(|task| {
             let dir = args.out.join(&task.spec().name);
-            Evaluation::new(task, config.clone(), Arc::clone(&protocol), reference, dir)
+            Evaluation::new(task, config.clone(), Arc::clone(protocol), reference, dir)
         })
         .collect();
-    Ok(execute(&runs, root, &args.backend, &args.dispatch, Continue::Resume)?.exit)
+    Ok(execute(&runs, &chosen, root, &args.backend, &args.dispatch, Continue::Resume)?.exit)
 }
 
 /// Runs several splits on the backend that the flags name.
 pub(crate) fn execute(
     runs: &[Evaluation<'_>],
+    chosen: &Chosen,
     root: DataRoot,
     backend: &BackendArgs,
     dispatch: &DispatchArgs,
@@ -282,12 +306,13 @@ pub(crate) fn execute(
     let workspace = launch::workspace(root, backend.gpus());
     let code = dispatch.code_tool(runs)?;
     let workspace = Workspace { frames: Arc::new(dispatch.frames()), code, ..workspace };
-    execute_on(runs, workspace, start, dispatch, then)
+    execute_on(runs, chosen, workspace, start, dispatch, then)
 }
 
 /// Runs several splits one after the other, each on the backend that `start` gives it; the worst exit code counts.
 pub(crate) fn execute_on(
     runs: &[Evaluation<'_>],
+    chosen: &Chosen,
     mut workspace: Workspace,
     start: impl AsyncFn(&Prepared) -> anyhow::Result<Arc<dyn Backend>>,
     dispatch: &DispatchArgs,
@@ -297,8 +322,8 @@ pub(crate) fn execute_on(
     if dispatch.dry_run {
         for run in runs {
             let forecast = evaluate::forecast(run, &workspace)?;
-            launch::warn(forecast.warning.as_deref());
-            print_forecast(run, &forecast);
+            forecast.warnings.iter().for_each(|warning| launch::warn(warning));
+            print_forecast(run, chosen, &forecast);
         }
         return Ok(Exit::Ok.into());
     }
@@ -310,19 +335,21 @@ pub(crate) fn execute_on(
             // One for each: a plan that its backend cannot honour is an error before the first split runs.
             engines.push(start(run).await?);
         }
+        launch::note_text(&asked::block(&prepared, &engines, chosen, &workspace.data));
+        launch::warn_of(&prepared);
         launch::run_all(prepared.into_iter().zip(engines), dispatch.allow_partial, then).await
     })
 }
 
 /// `--dry-run`: what would be sent.
-fn print_forecast(run: &Evaluation<'_>, forecast: &Forecast) {
+fn print_forecast(run: &Evaluation<'_>, chosen: &Chosen, forecast: &Forecast) {
     let Forecast { plan, samples, .. } = forecast;
     let calls = match forecast.calls {
         (fewest, Some(most)) => format!("{fewest} to {most}"),
         (fewest, None) => format!("{fewest} or more (no limit on the tool calls of a turn)"),
     };
     println!("{}: {} into {}", run.task.spec().name, counted(*samples, "sample"), run.dir.display());
-    println!("  protocol {} ({})", run.protocol.name, forecast.protocol_hash);
+    println!("  protocol {} ({})", chosen.describe(), forecast.protocol_hash);
     println!(
         "  profile {}, mode {}, crop {}, at most {} tokens a turn",
         plan.profile,

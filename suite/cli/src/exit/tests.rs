@@ -111,6 +111,7 @@ fn configurations() {
         ConfigError::Json { message: "m".into(), nearest: None },
         ConfigError::NoMode(native::protocol().system_text(&PromptMode::named("x")).unwrap_err()),
         ConfigError::TooFewFrames,
+        ConfigError::Concurrency,
         ConfigError::Temperature,
         ConfigError::NoChatTools { protocol: "p".into() },
         ConfigError::Request("top_p".into()),

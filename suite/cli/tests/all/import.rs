@@ -50,7 +50,19 @@ fn a_run_with_edited_texts_says_so_in_manifest_and_records() {
     let server = Server::start(Script::default());
     let mut command = bench();
     command.env("PARAVT_BENCH_CACHE", &cache);
-    command.args(["run", "lvbench", "--limit", "1", "--nframes", "8", "--mode", "direct", "--base-url"]);
+    command.args([
+        "run",
+        "lvbench",
+        "--protocol",
+        "paravt",
+        "--limit",
+        "1",
+        "--nframes",
+        "8",
+        "--mode",
+        "direct",
+    ]);
+    command.arg("--base-url");
     command.arg(&server.base_url).arg("--data").arg(world()).arg("--out").arg(&out);
     ok(command);
     assert_eq!(server.latest.lock().unwrap()["messages"][0]["content"], "Edited words, in two pieces.");

@@ -3,6 +3,7 @@
 
 mod agents;
 mod ask;
+mod asked;
 mod audit;
 mod code;
 mod common;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::server::{Script, Server};
-use crate::common::{stable_records, text, world};
+use crate::common::{stable_records, standin, text, world};
 use crate::documents::{documents, root};
 use paravt_suite::record::Outcome;
 
@@ -24,7 +24,6 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("target/debug/paravt-bench …", "the program with the crate of that page in it"),
     ("paravt-bench reproduce paravt-nano", "minutes of training; reproduce.rs has a smaller one"),
     ("paravt-bench data fetch …", "network; fetch.rs has a hub"),
-    ("paravt-bench protocol import --from https://…", "network; import.rs has a copy"),
     ("git clone …", "network; agents.rs has a stand-in"),
     ("paravt-bench protocol import conan …", "the clone above it"),
     ("paravt-bench run videomme lvbench --protocol conan …", "the clone above it"),
@@ -116,6 +115,10 @@ impl Shell {
         let script = script
             .replace("http://localhost:8000", &self.server)
             .replace("--model DIR", &format!("--model {base}"))
+            .replace(
+                "--from https://github.com/EvolvingLMMs-Lab/ParaVT",
+                &format!("--unpinned --from {}", standin().display()),
+            )
             .replace("VIDEO.mp4", &world().join("lvbench/nanoLV_0.mp4").display().to_string());
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("set -ex\n{script}")]).current_dir(self.folder.path()).env_clear();

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ok, stable_records, text, world};
+use crate::common::{bench, imported, ok, stable_records, text, world};
 use paravt_suite::protocol::Fidelity;
 use paravt_suite::record::{RecordedPart, ToolOutcome};
 use paravt_suite::run::Manifest;
@@ -120,6 +120,136 @@ fn the_smallest_file_of_the_manual_is_an_agent_of_one_turn() {
     assert!(text.ends_with("\nAnswer between <answer> and </answer>.") && text.contains("\nA. "), "{text}");
     assert!(matches!(records[0].transcript.messages[0].parts[0], RecordedPart::Frames { .. }));
     assert_eq!(records[0].own.as_ref().unwrap().fidelity, Fidelity::WordingOurs);
+}
+
+/// Runs one sample of each split with a file under a profile and returns what the model was asked.
+fn asked(server: &Server, file: &str, splits: &[&str], flags: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mine.toml");
+    std::fs::write(&path, file).unwrap();
+    let mut command = crate::common::run(splits, &dir.path().join("out"), &server.base_url);
+    command.env("PARAVT_BENCH_CACHE", imported()).args([
+        "--nframes",
+        "4",
+        "--limit",
+        "4",
+        "--max-turns",
+        "1",
+    ]);
+    let output = command.args(flags).arg("--protocol").arg(&path).output().unwrap();
+    let asked = server.asked();
+    assert!(!asked.is_empty(), "{}", text(&output));
+    asked
+}
+
+const PROFILES: [&str; 3] = ["release", "paper", "strict"];
+
+#[test]
+fn the_words_of_the_manuals_file_reach_the_model_under_every_profile() {
+    let server = Server::start(Script::default());
+    let file = crate::pasted::block("suite/docs/protocols.md", "name = \"mine\"").text;
+    let between =
+        |from: &str, to: &str| file.split_once(from).unwrap().1.split_once(to).unwrap().0.to_owned();
+    let system = between("watch = \"\"\"\n", "\"\"\"");
+    let instruction = between("[instructions]\nwatch = \"", "\"");
+    assert!(system.len() > 100 && instruction.len() > 20, "{system} {instruction}");
+    for profile in PROFILES {
+        let asked = asked(&server, &file, &["lvbench"], &["--profile", profile]);
+        assert!(asked.contains(&system) && asked.contains(&instruction), "{profile}: {asked}");
+        assert!(!asked.contains("Look closer where the overview"), "{profile}: {asked}");
+    }
+}
+
+#[test]
+fn no_inherited_text_stands_before_one_of_the_file() {
+    let server = Server::start(Script::default());
+    let all = [
+        ("[system]", "NAME = \"system crop_video SAID\""),
+        ("[force.choice]", "text = \"force SAID\"\nmax_tokens = 8"),
+        ("crop_response", "\"shown {n} SAID\""),
+        ("subagent_prompt", "\"look at {n} SAID\""),
+        ("subagent_response", "\"seen {summary} SAID\""),
+        ("option_line", "\"{letter} SAID {option}\""),
+        ("video_path", "{ template = \"{question} path SAID {video_name}\", unless = \"never\" }"),
+    ];
+    for (base, mode) in [("native", "native"), ("native", "agentic_minimal"), ("paravt", "agentic_general")] {
+        for profile in PROFILES {
+            for (field, value) in all {
+                let crop = if field == "crop_response" { "frames" } else { "subagent" };
+                let flags = ["--profile", profile, "--mode", mode, "--crop", crop];
+                let value = value.replace("NAME", mode);
+                let line = if field.starts_with('[') {
+                    format!("{field}\n{value}")
+                } else {
+                    format!("{field} = {value}")
+                };
+                let file = format!("name = \"mine\"\nbase = \"{base}\"\n{line}\n");
+                let asked = asked(&server, &file, &["mlvu"], &flags);
+                assert!(asked.contains("SAID"), "{base} {mode} {profile} {field}: {asked}");
+            }
+        }
+    }
+}
+
+#[test]
+fn instructions_and_questions_of_a_file_go_before_special_ones_that_it_inherits() {
+    let server = Server::start(Script::default());
+    for (base, mode, field, split) in [
+        ("native", "native", "[instructions]\nnative", "mlvu"),
+        ("native", "direct", "[instructions]\ndirect", "mlvu"),
+        ("native", "direct", "[instructions]\nother", "mlvu"),
+        ("native", "native", "[instructions]\nneutral_agentic", "mlvu"),
+        ("nano", "direct", "[instructions]\ndirect", "mlvu"),
+        ("paravt", "direct", "[instructions]\ndirect", "mlvu"),
+        ("paravt", "direct", "[instructions]\nother", "mlvu"),
+        ("paravt", "agentic_general", "[instructions]\nother", "lvbench"),
+        ("paravt", "direct", "[instructions]\nneutral", "mlvu"),
+        ("paravt", "direct", "[questions]\nchoice", "videomme"),
+        ("paravt", "direct", "[questions]\ngrounding", "charades"),
+        ("paravt", "direct", "[questions]\nvideomme", "videomme"),
+    ] {
+        let words = if field.contains("questions") { "{question} SAID {options}" } else { "SAID" };
+        let file = format!("name = \"mine\"\nbase = \"{base}\"\n{field} = \"{words}\"\n");
+        for profile in PROFILES {
+            let asked = asked(&server, &file, &[split], &["--profile", profile, "--mode", mode]);
+            assert!(asked.contains("SAID"), "{base} {mode} {profile} {field}: {asked}");
+        }
+    }
+    // The text of a split leaves those of others as they are.
+    let file = "name = \"mine\"\nbase = \"paravt\"\n[questions]\nvideomme = \"SAID {question} {options}\"\n";
+    assert!(!asked(&server, file, &["mlvu"], &[]).contains("SAID"));
+    // What goes out through the chat API is the file's own, too.
+    let file = "name = \"mine\"\nbase = \"native\"\n[system]\nnative = \"SAID crop_video\"\n";
+    assert!(asked(&server, file, &["mlvu"], &["--tool-dialect", "native"]).contains("SAID"));
+}
+
+#[test]
+fn a_text_that_no_request_can_have_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mine.toml");
+    for (base, lines, words) in [
+        (
+            "paravt",
+            "duration_note = \" {seconds} s\"",
+            "duration_note: would not be sent: questions.charades is inherited",
+        ),
+        (
+            "native",
+            "[tool]\nmodes = []\n[force.choice]\ntext = \"A letter.\"\nmax_tokens = 8",
+            "force: would never be sent: no mode",
+        ),
+        (
+            "native",
+            "[instructions]\nnative = \"x\"\n[questions]\nchoice = \"{question}{options}\"",
+            "instructions: would never be sent",
+        ),
+    ] {
+        std::fs::write(&file, format!("name = \"mine\"\nbase = \"{base}\"\n{lines}\n")).unwrap();
+        let mut command = run(&file, &dir.path().join("out"), &["--base-url", "http://localhost:1"]);
+        let output = command.env("PARAVT_BENCH_CACHE", imported()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains(&format!("mine.toml: {words}")), "{}", text(&output));
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
-use crate::common::{self, SPLITS, bench, ok, stable_records, text, world};
+use crate::common::{self, SPLITS, bench, imported, ok, stable_records, text, world};
 use paravt_suite::journal;
 use paravt_suite::record::{RecordedPart, ToolOutcome};
 
@@ -164,7 +164,8 @@ fn paper_is_the_profile_of_a_published_row_alone() {
     let dir = tempfile::tempdir().unwrap();
     let profile = |name: &str, flags: &[&str]| {
         let out = dir.path().join(name);
-        ok(run(&["mlvu"], &out, &server.base_url).args(["--limit", "1"]).args(flags));
+        let mut run = run(&["mlvu"], &out, &server.base_url);
+        ok(run.env("PARAVT_BENCH_CACHE", imported()).args(["--limit", "1"]).args(flags));
         let manifest = journal::read_manifest(&out.join("mlvu")).unwrap();
         (manifest.plan.profile.as_str(), manifest.paper_row)
     };

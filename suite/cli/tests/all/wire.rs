@@ -5,10 +5,9 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::common::{SPLITS, bench, ok, text};
+use crate::common::{SPLITS, bench, imported, text};
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
@@ -91,34 +90,6 @@ fn read<T: for<'a> Deserialize<'a>>(name: &str) -> T {
 fn pictures() -> &'static Pictures {
     static PICTURES: OnceLock<Pictures> = OnceLock::new();
     PICTURES.get_or_init(|| read("pictures.json"))
-}
-
-/// A cache that holds the stand-in's words.
-fn imported() -> &'static Path {
-    static CACHE: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let made = CACHE.get_or_init(|| {
-        let dir = tempfile::tempdir().unwrap();
-        let (source, cache) = (dir.path().join("source"), dir.path().join("cache"));
-        let standin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../upstream/tests/standin");
-        std::fs::create_dir_all(source.join("paravt/eval")).unwrap();
-        for file in ["paravt/eval/driver.py", "paravt/eval/utils.py"] {
-            std::fs::copy(standin.join(file), source.join(file)).unwrap();
-        }
-        for arguments in [&["init", "--quiet"][..], &["add", "."], &["commit", "--quiet", "-m", "stand-in"]] {
-            let mut git = Command::new("git");
-            for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
-                git.env_remove(variable);
-            }
-            git.arg("-C").arg(&source).args(["-c", "user.name=n", "-c", "user.email=n@localhost"]);
-            assert!(git.args(arguments).status().unwrap().success());
-        }
-        let mut command = bench();
-        command.env("PARAVT_BENCH_CACHE", &cache).args(["protocol", "import", "--unpinned", "--from"]);
-        ok(command.arg(&source));
-        dir
-    });
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| made.path().join("cache"))
 }
 
 /// Replies that are still to be given, and requests as they came.

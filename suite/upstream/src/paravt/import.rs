@@ -91,6 +91,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             other,
             neutral: own.instructions.neutral,
             neutral_agentic: own.instructions.neutral_agentic,
+            ..Instructions::default()
         },
         questions,
         option_line,

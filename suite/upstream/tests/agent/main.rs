@@ -265,6 +265,26 @@ async fn sub_agents_see_their_own_window_and_only_their_summaries_come_back() {
 }
 
 #[tokio::test]
+async fn a_cut_summary_is_its_calls_and_not_its_samples() {
+    let calls = call(2.0, 4.0);
+    let run = async |cut: &str| {
+        let finish = |step: &str| if step == cut { FinishReason::Length } else { FinishReason::Stop };
+        let script = [("turn0", &*calls), ("turn0/sub0", "a cat and"), ("turn1", "B")];
+        let mut world = world(&[]);
+        world.plan.crop = CropMode::Subagent;
+        world.backend = Arc::new(
+            script.iter().fold(Scripted::default(), |all, (step, text)| all.with(step, text, finish(step))),
+        );
+        world.run().await.transcript
+    };
+    let said = run("turn0/sub0").await;
+    let cut: Vec<&str> = said.calls.iter().filter(|call| call.is_cut()).map(|call| &*call.step).collect();
+    assert_eq!((cut, said.truncated), (vec!["turn0/sub0"], false));
+    assert!(run("turn0").await.truncated);
+    assert!(run("turn1").await.truncated);
+}
+
+#[tokio::test]
 async fn a_failed_sub_agent_is_an_error_of_its_sample() {
     let calls = [call(2.0, 4.0), call(4.0, 6.0)].concat();
     let mut world = world(&[("turn0", &calls), ("turn0/sub0", "a cat"), ("turn1", "B")]);

@@ -27,7 +27,8 @@ pub enum EndReason {
     /// Too many images in the context.
     #[serde(rename = "EXCEED_MAX_IMAGE_NUM_32")]
     ExceedMaxImageNum32,
-    /// A call that failed, or a turn without a call and an answer.
+    /// A call that failed, a turn without a call and an answer, or one that was cut at its token limit
+    /// (`parallel_env.py:575-583`).
     ErrorInAction,
 }
 
@@ -92,7 +93,12 @@ pub struct Strategy {
     pub std_sort_enable: bool,
     /// What is ranked and cut. `rollouts` (RT:1950-1974); `groups` in the paper.
     pub unit: Unit,
-    /// Reward of an executed call where the answer is right. 0.1 (README 198).
+    /// Accuracy from which an answer is right. 0.5, that of a graded answer
+    /// (`rule_match_verify.py:90-94`); a judged one has 0 or 1. The release grades numbers alone, by their
+    /// mean relative accuracy; IoU and F1 are read here as it reads that.
+    pub right_accuracy: f64,
+    /// Reward of a turn that executed a call, however many it has, where the answer is right. 0.1
+    /// (README 198).
     pub tool_using_cumulative_reward_per_turn: f64,
 }
 
@@ -123,6 +129,7 @@ impl Strategy {
             ],
             std_sort_enable: true,
             unit: Unit::Rollouts,
+            right_accuracy: 0.5,
             tool_using_cumulative_reward_per_turn: 0.1,
         }
     }
@@ -132,12 +139,17 @@ impl Strategy {
         Self { train_batch_size: 16, unit: Unit::Groups, ..Self::readme() }
     }
 
+    /// Whether an answer of this accuracy is right.
+    pub fn is_right(&self, accuracy: f64) -> bool {
+        accuracy >= self.right_accuracy
+    }
+
     /// Reward of a rollout (RM:46-134; Eq. 1 of the paper): accuracy, and for a right answer as much
-    /// again for every executed call, right or wrong in itself, without cap or decay. What a wrong
-    /// answer's calls earned is dropped.
-    pub fn reward(&self, accuracy: f64, is_answer_right: bool, executed_calls: usize) -> f64 {
-        let tools = self.tool_using_cumulative_reward_per_turn * executed_calls as f64;
-        if is_answer_right { accuracy + tools } else { accuracy }
+    /// again for every turn that executed a call, without cap or decay. What the turns of a wrong answer
+    /// earned is dropped.
+    pub fn reward(&self, accuracy: f64, tool_turns: usize) -> f64 {
+        let tools = self.tool_using_cumulative_reward_per_turn * tool_turns as f64;
+        if self.is_right(accuracy) { accuracy + tools } else { accuracy }
     }
 }
 
@@ -190,11 +202,13 @@ mod tests {
     fn tools_pay_where_the_answer_is_right() {
         let strategy = Strategy::readme();
         let near = |one: f64, other: f64| assert!((one - other).abs() < 1e-12, "{one} {other}");
-        near(strategy.reward(1.0, true, 4), 1.4);
-        near(strategy.reward(1.0, true, 0), 1.0);
-        near(strategy.reward(0.0, false, 4), 0.0);
-        // A graded number that is nearly right (mean relative accuracy) is not a right answer.
-        near(strategy.reward(0.4, false, 2), 0.4);
+        near(strategy.reward(1.0, 4), 1.4);
+        near(strategy.reward(1.0, 0), 1.0);
+        near(strategy.reward(0.0, 4), 0.0);
+        // Mean relative accuracies of 1.25 and 1.3 where 1 is right: the first is right, the second nearly.
+        near(strategy.reward(0.5, 2), 0.7);
+        near(strategy.reward(0.4, 2), 0.4);
+        assert_eq!(Strategy { right_accuracy: 0.0, ..strategy }.reward(0.0, 4), 0.4);
     }
 
     #[test]

@@ -20,8 +20,8 @@ pub(super) struct Args {
     /// Profile: `release` (as the released code), `paper` (comparable to the paper's table) or `strict` (corrected).
     #[arg(long, default_value_t)]
     profile: Profile,
-    /// Protocol: auto, native, nano, an imported one, e.g. paravt, or a protocol file.
-    #[arg(long, default_value = "auto", value_name = "NAME|FILE")]
+    /// Protocol: native, nano, an imported one, e.g. paravt, or a protocol file.
+    #[arg(long, default_value = "native", value_name = "NAME|FILE")]
     protocol: ProtocolChoice,
     /// Row of the split, counted from 0; needs its data [default: none, an invented sample].
     #[arg(long, value_name = "N")]
@@ -32,8 +32,9 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let task = paravt_tasks::select(&[&args.task])?[0];
-    let protocol = choose(&args.protocol, Some(&args.mode))?;
+    let protocol = choose(&args.protocol)?;
     paravt_upstream::reference(&protocol)?;
+    protocol.system_text(&args.mode)?;
     let sample = match args.row {
         Some(row) => {
             let dataset = task.load(&args.data.root()?, args.profile)?;
@@ -41,7 +42,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
                 format!("--row {row}: {} has no such row under the profile {}", args.task, args.profile)
             })?
         }
-        None => example_sample(task.spec()),
+        None => example(task.spec()),
     };
     let name = sample.video_name();
     let switches = args.profile.switches();
@@ -186,7 +187,7 @@ fn show_code(rules: &CodeRules) -> anyhow::Result<()> {
 }
 
 /// A sample that shows a template without data.
-fn example_sample(spec: &TaskSpec) -> Sample {
+pub(crate) fn example(spec: &TaskSpec) -> Sample {
     let gold = spec.metric.empty_gold();
     let (stem, options) = if gold.interval().is_some() {
         ("a person opens the red door.", Vec::new())

@@ -15,16 +15,19 @@ use paravt_reproduce::nano::{CONCURRENCY, NanoRecipe};
 use paravt_reproduce::stages::{Generated, Measurement, Reinforcement, examine};
 use paravt_reproduce::{Fetch, Recipe, Target, mixture, target};
 use paravt_suite::data::DataRoot;
-use paravt_suite::evaluate::{self, Prepared, RunConfig, Shard, Workspace};
+use paravt_suite::evaluate::{self, Prepared, RunConfig, RunError, Shard, Workspace};
 use paravt_suite::frames::CachedFrames;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::Protocol;
 use paravt_suite::task::{Benchmark, Task as _};
 use paravt_train::Compute;
+use paravt_upstream::RELEASES;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::Args;
+use crate::commands::protocol::chosen::Chosen;
+use crate::commands::protocol::show::example;
 use crate::commands::protocol::{choose, provide, provide_agent};
 use crate::commands::run::{execute, execute_on};
 use crate::commands::{data, preflight, report};
@@ -99,16 +102,34 @@ impl<'a> Host<'a> {
         backend: &BackendArgs,
     ) -> anyhow::Result<Ending> {
         let config = self.args.dispatch.applied_to(evaluation.config.clone());
-        let protocol = match &evaluation.protocol {
-            Some(name) => choose(&name.parse().map_err(anyhow::Error::msg)?, None)?,
-            None => choose(&self.args.protocol, config.mode.as_ref())?,
-        };
-        let runs = split_runs(evaluation, &config, &protocol, folder)?;
+        let chosen = self.chosen(evaluation)?;
+        let runs = split_runs(evaluation, &config, &chosen.protocol, folder)?;
         let backend = match self.recipe {
             Recipe::Served(recipe) => &backend.or_model(&recipe.model),
             _ => backend,
         };
-        execute(&runs, self.args.data.root()?, backend, &self.args.dispatch, Continue::Repeat)
+        execute(&runs, &chosen, self.args.data.root()?, backend, &self.args.dispatch, Continue::Repeat)
+    }
+
+    /// The protocol of an evaluation: its own, else that of the command.
+    fn chosen(&self, evaluation: &Evaluation) -> anyhow::Result<Chosen> {
+        Chosen::of_recipe(evaluation.protocol.as_deref(), &self.args.protocol)
+    }
+
+    /// Refuses evaluations that their protocols have no texts for, before hours of serving and asking; `concerns` says
+    /// which, by the protocol that they name.
+    fn check_texts(&self, concerns: impl Fn(Option<&str>) -> bool) -> anyhow::Result<()> {
+        for (stage, evaluation, _) in self.graph.evaluations() {
+            if !stage.is_among(&self.args.only) || !concerns(evaluation.protocol.as_deref()) {
+                continue;
+            }
+            let protocol = self.chosen(evaluation)?.protocol;
+            let plan = evaluation.config.plan(&protocol)?;
+            for task in paravt_tasks::select(&evaluation.splits)? {
+                evaluate::check_texts(&protocol, &plan, [&example(task.spec())]).map_err(RunError::from)?;
+            }
+        }
+        Ok(())
     }
 
     /// Runs splits of the generated world on a model in this process; goes on where it was stopped.
@@ -120,14 +141,14 @@ impl<'a> Host<'a> {
         let gpus = u32::from(!self.compute.device().is_cpu());
         let workspace =
             Workspace { frames: Arc::clone(&self.frames) as Arc<_>, ..launch::workspace(root, Some(gpus)) };
-        let protocol = Arc::new(paravt_nano::protocol());
-        let runs = split_runs(evaluation, &evaluation.config, &protocol, folder)?;
+        let chosen = Chosen::of_recipe(Some("nano"), &self.args.protocol)?;
+        let runs = split_runs(evaluation, &evaluation.config, &chosen.protocol, folder)?;
         let engine = OnceCell::new();
         let start = async |_: &Prepared| {
             let load = async || engines::start_candle(model, CONCURRENCY, &self.compute);
             engine.get_or_try_init(load).await.cloned()
         };
-        execute_on(&runs, workspace, start, &self.args.dispatch, Continue::Repeat)
+        execute_on(&runs, &chosen, workspace, start, &self.args.dispatch, Continue::Repeat)
     }
 
     /// Writes the page of an embedded recipe.
@@ -209,14 +230,21 @@ impl driver::Host for Host<'_> {
                 }
                 Ok(())
             }
-            Check::Protocol(from) => provide(from).or_preflight(),
+            Check::Protocol(from) => {
+                provide(from).or_preflight()?;
+                self.check_texts(|name| !is_release(name))
+            }
             Check::AgentProtocol(name) => {
                 provide_agent(name).or_preflight()?;
-                let protocol = choose(&name.parse().map_err(anyhow::Error::msg)?, None)?;
+                let protocol = choose(&name.parse().map_err(anyhow::Error::msg)?)?;
                 // Before the downloads: without an interpreter the evaluation would be refused.
-                self.args.dispatch.check_code_tool(&protocol)
+                self.args.dispatch.check_code_tool(&protocol)?;
+                self.check_texts(|of| of == Some(name.as_str()))
             }
-            Check::OtherProtocol(_) => choose(&self.args.protocol, None).map(drop).or_preflight(),
+            Check::OtherProtocol(_) => {
+                choose(&self.args.protocol).map(drop).or_preflight()?;
+                self.check_texts(|name| !is_release(name))
+            }
             Check::Data(splits) => {
                 let root = self.args.data.root()?;
                 for task in paravt_tasks::select(splits)? {
@@ -297,6 +325,11 @@ impl driver::Host for Host<'_> {
         say_next(graph, &folder.join("index.html"));
         Ok(if report.damaged.is_empty() { Outcome::Complete } else { Outcome::Incomplete })
     }
+}
+
+/// Whether a protocol is an agent's own, which has a check of its own.
+fn is_release(name: Option<&str>) -> bool {
+    name.is_some_and(|name| RELEASES.iter().any(|release| release.name == name))
 }
 
 /// What to look at once a recipe is through.

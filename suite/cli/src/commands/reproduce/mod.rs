@@ -117,8 +117,7 @@ pub(crate) struct Args {
     /// Keep the results of stages that another version of this program made, instead of redoing them.
     #[arg(long)]
     keep_stages: bool,
-    /// Protocol of a served recipe: paravt (imported), native (not comparable to the paper), nano, auto, or a protocol
-    /// file.
+    /// Protocol of a served recipe: paravt (imported), native (not comparable to the paper), nano, or a protocol file.
     #[arg(long, default_value = "paravt", value_name = "NAME|FILE")]
     protocol: ProtocolChoice,
     #[command(flatten)]
@@ -253,6 +252,9 @@ fn is_full(error: &anyhow::Error) -> bool {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let recipe = args.recipe()?;
     args.backend.configure()?;
+    if matches!(recipe, Recipe::Served(_)) && args.backend.own().is_some() {
+        args.backend.check()?;
+    }
     let compute = if recipe.trains() { engines::compute(&args.backend.engine)? } else { Compute::cpu() };
     let options = args.options(recipe, &compute);
     let graph = recipe.graph(&options)?;

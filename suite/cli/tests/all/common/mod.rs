@@ -18,7 +18,7 @@ pub(crate) const SPLITS: [&str; 7] =
 pub(crate) fn bench() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paravt-bench"));
     command.env_remove("OPENAI_API_KEY").env_remove("OPENAI_BASE_URL").env_remove("HF_HOME");
-    // No imported upstream texts, whatever the machine has: the native protocol.
+    // No imported upstream texts, whatever the machine has.
     command.env("PARAVT_BENCH_CACHE", cache_dir());
     command
 }
@@ -50,6 +50,43 @@ pub(crate) fn world() -> &'static Path {
         .get_or_init(|| {
             let dir = tempfile::tempdir().unwrap();
             ok(bench().args(["data", "make", "--out"]).arg(dir.path()));
+            dir
+        })
+        .path()
+}
+
+/// A repository of the reference in words of this suite's own, with the structure of the release.
+pub(crate) fn standin() -> &'static Path {
+    static DIR: OnceLock<tempfile::TempDir> = OnceLock::new();
+    DIR.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let standin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../upstream/tests/standin");
+        std::fs::create_dir_all(dir.path().join("paravt/eval")).unwrap();
+        for file in ["paravt/eval/driver.py", "paravt/eval/utils.py"] {
+            std::fs::copy(standin.join(file), dir.path().join(file)).unwrap();
+        }
+        for arguments in [&["init", "--quiet"][..], &["add", "."], &["commit", "--quiet", "-m", "stand-in"]] {
+            let mut git = Command::new("git");
+            for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+                git.env_remove(variable);
+            }
+            git.arg("-C").arg(dir.path()).args(["-c", "user.name=n", "-c", "user.email=n@localhost"]);
+            assert!(git.args(arguments).status().unwrap().success());
+        }
+        dir
+    })
+    .path()
+}
+
+/// A cache that holds the words of [`standin`].
+pub(crate) fn imported() -> &'static Path {
+    static CACHE: OnceLock<tempfile::TempDir> = OnceLock::new();
+    CACHE
+        .get_or_init(|| {
+            let dir = tempfile::tempdir().unwrap();
+            let mut command = bench();
+            command.env("PARAVT_BENCH_CACHE", dir.path());
+            ok(command.args(["protocol", "import", "--unpinned", "--from"]).arg(standin()));
             dir
         })
         .path()

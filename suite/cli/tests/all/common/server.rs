@@ -62,6 +62,7 @@ pub(crate) struct Server {
     pub latest: Arc<Mutex<Value>>,
     /// The latest request's headers.
     pub headers: Arc<Mutex<HeaderMap>>,
+    asked: Arc<Mutex<String>>,
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -70,6 +71,7 @@ struct Shared {
     requests: Arc<AtomicUsize>,
     latest: Arc<Mutex<Value>>,
     headers: Arc<Mutex<HeaderMap>>,
+    asked: Arc<Mutex<String>>,
 }
 
 impl Server {
@@ -80,11 +82,13 @@ impl Server {
         let requests = Arc::new(AtomicUsize::new(0));
         let latest = Arc::new(Mutex::new(Value::Null));
         let headers = Arc::new(Mutex::new(HeaderMap::new()));
+        let asked = Arc::new(Mutex::new(String::new()));
         let shared = Shared {
             script,
             requests: Arc::clone(&requests),
             latest: Arc::clone(&latest),
             headers: Arc::clone(&headers),
+            asked: Arc::clone(&asked),
         };
         let app = Router::new()
             .route("/v1/models", get(models))
@@ -94,7 +98,12 @@ impl Server {
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         runtime.spawn(async move { axum::serve(listener, app).await });
-        Self { base_url, requests, latest, headers, _runtime: runtime }
+        Self { base_url, requests, latest, headers, asked, _runtime: runtime }
+    }
+
+    /// Texts of the messages of all requests since the last time.
+    pub(crate) fn asked(&self) -> String {
+        std::mem::take(&mut self.asked.lock().unwrap())
     }
 }
 
@@ -140,6 +149,9 @@ async fn complete(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: B
     let request = serde_json::from_slice(&body).unwrap();
     let mut good = answer(&request);
     let streams = request["stream"] == true;
+    for message in request["messages"].as_array().into_iter().flatten() {
+        *shared.asked.lock().unwrap() += &format!("{}\n", texts(&message["content"]));
+    }
     *shared.latest.lock().unwrap() = request;
     for (field, value) in &shared.script.choice {
         good["choices"][0][field] = value.clone();

@@ -1,0 +1,52 @@
+//! Whether a protocol has the texts of a run, before the first sample is decoded and asked.
+
+use std::collections::BTreeMap;
+
+use crate::plan::{CropMode, RunPlan};
+use crate::protocol::render::{self, RenderError};
+use crate::protocol::{Protocol, Template};
+use crate::sample::Sample;
+
+/// Renders the texts of one sample of every kind of question: those of the first message, of later turns, of the forced
+/// answer, of sub-agents.
+///
+/// # Errors
+/// The protocol lacks one of them, so that every sample of the kind would fail.
+pub fn check_texts<'a>(
+    protocol: &Protocol,
+    plan: &RunPlan,
+    samples: impl IntoIterator<Item = &'a Sample>,
+) -> Result<(), RenderError> {
+    render::dialect_system_text(protocol, &plan.mode, plan.dialect)?;
+    let kinds: BTreeMap<_, _> = samples
+        .into_iter()
+        .map(|sample| ((sample.gold.kind(), sample.gold.is_excluded_from_headline()), sample))
+        .collect();
+    kinds.into_values().try_for_each(|sample| check_sample(protocol, plan, sample))
+}
+
+fn check_sample(protocol: &Protocol, plan: &RunPlan, sample: &Sample) -> Result<(), RenderError> {
+    let (mode, switches) = (&plan.mode, &plan.switches);
+    render::user_text(protocol, sample, mode, switches, &sample.video_name(), Some(1.0))?;
+    if let Some(own) = &protocol.agent {
+        let later = |turn| render::later_question(protocol, own, turn, sample, mode, switches).map(drop);
+        return (1..own.turns).try_for_each(later);
+    }
+    if !protocol.offers_tool(mode) {
+        return Ok(());
+    }
+    render::force(protocol, sample.gold.kind())?;
+    let is_missing = |text: &Template| text.0.is_empty();
+    match plan.crop {
+        CropMode::Subagent if is_missing(&protocol.subagent_prompt) => missing(protocol, "subagent_prompt"),
+        CropMode::Subagent if is_missing(&protocol.subagent_response) => {
+            missing(protocol, "subagent_response")
+        }
+        CropMode::Subagent | CropMode::Frames => Ok(()),
+    }
+}
+
+fn missing(protocol: &Protocol, field: &str) -> Result<(), RenderError> {
+    let what = format!("`{field}` for --crop subagent");
+    Err(RenderError::NoText { protocol: protocol.name.clone(), what })
+}

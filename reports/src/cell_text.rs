@@ -27,7 +27,7 @@ pub(crate) fn caveats(cell: &Cell) -> Vec<String> {
     let Some(paper) = cell.paper.as_ref().filter(|_| cell.is_comparable()) else { return Vec::new() };
     let weak = paper.weak.then(|| format!("weak: {} videos", cell.videos));
     let unverified = (!paper.data_verified).then(|| "data not verified".to_owned());
-    weak.into_iter().chain(unverified).collect()
+    weak.into_iter().chain(unverified).chain(paper.unknown_model.clone()).collect()
 }
 
 /// Failed and incomplete samples beside a score.

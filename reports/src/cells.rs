@@ -112,6 +112,9 @@ pub struct Comparison {
     /// The rows are the published ones by their SHA-256; absent where that is not known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub data_verified: bool,
+    /// What is not known of the model: its name does not say whether it is the published one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_model: Option<String>,
     #[serde(skip)]
     effect: Option<Effect>,
     /// Verdict.
@@ -191,7 +194,7 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         _ => (effect, scale),
     };
     let paper = published.map(|(row, published)| {
-        let mut why = settings.differences(row, manifest, &run.facts);
+        let mut why = settings.differences(row, run);
         // The texts that another harness sent are not in its files.
         why.splice(0..0, manifest.imported.iter().map(|tool| format!("imported from {tool}")));
         let rows = settings.split(&manifest.task.name).map_or(manifest.task.paper_rows, |split| split.rows);
@@ -202,7 +205,11 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
             None => (summary.over_samples().value, effect),
         };
         let comparison = compare(row, published, measured, margin(published, rows), why);
-        Comparison { data_verified: manifest.inputs.verified, ..comparison }
+        Comparison {
+            data_verified: manifest.inputs.verified,
+            unknown_model: settings.unknown_model(row, run),
+            ..comparison
+        }
     });
     Cell {
         task: manifest.task.name.clone(),
@@ -304,6 +311,7 @@ fn compare(
         p_holm: None,
         weak: effect.is_none_or(|effect| effect.is_weak()),
         data_verified: false,
+        unknown_model: None,
         effect,
         verdict: if why.is_empty() { Verdict::Inconclusive } else { Verdict::NotComparable(why) },
     }

@@ -15,10 +15,12 @@ mod cell_text;
 mod cells;
 mod claims;
 pub mod compare;
+pub mod contrast;
 pub mod decide;
 pub mod export;
 pub mod frame;
 pub mod gate;
+mod models;
 mod multiplicity;
 pub mod page;
 mod pairs;
@@ -44,13 +46,15 @@ use std::path::PathBuf;
 
 pub use cells::{Cell, Comparison};
 pub use claims::{Claim, Judged, Unit};
+pub use contrast::Contrast;
 pub use decide::Verdict;
+pub use models::Naming;
 pub use paper::{PaperError, PaperNumbers};
 pub use prices::{Price, Prices, TokenPrices};
 pub use probes::Probed;
 pub use protocols::{Side, TwoProtocols};
 pub use repeats::{Measure, Repeats, pass_at};
-pub use runs::{Damaged, ReportError, Run, disambiguate_labels, find_runs, readable_runs};
+pub use runs::{Damaged, ReportError, Run, find_runs, name_runs, readable_runs};
 pub use show::{json, markdown, terminal};
 pub use training::{ABOUT, About, TRAINING, Training};
 
@@ -70,6 +74,9 @@ pub struct Report {
     pub damaged: Vec<Damaged>,
     /// The paper's claims and what these runs say about them.
     pub claims: Vec<Judged>,
+    /// What the runs answer among themselves: those of a split that differ in one thing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contrasts: Vec<Contrast>,
     /// Probed runs beside the same runs without the probe.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<Probed>,
@@ -134,7 +141,7 @@ impl Report {
     /// As [`build`](Self::build), a directory that holds no run, or no run that can be read.
     pub fn read(paths: &[PathBuf], paper_row: Option<&str>) -> Result<Self, ReportError> {
         let (mut counted, damaged) = runs::readable(paths, |path| Run::read(path)?.count())?;
-        runs::disambiguate_labels(counted.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
+        runs::name_runs(counted.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
         Ok(Self { damaged, ..Self::of(counted, paper_row)? })
     }
 
@@ -174,8 +181,9 @@ impl Report {
         let claims = claims::judge(&claims::Claims::embedded()?, &paper, &evidence)?;
         let (probes, repeats) = (probes::probed(&sorted), repeats::repeats(&sorted));
         let protocols = protocols::two_protocols(&paper, &sorted, &rows)?;
+        let contrasts = contrast::among(&sorted.iter().map(contrast::Side::from).collect::<Vec<_>>());
         let (damaged, study, deviations) = (Vec::new(), None, Vec::new());
-        Ok(Self { cells, not_run, damaged, claims, probes, protocols, repeats, study, deviations })
+        Ok(Self { cells, not_run, damaged, claims, contrasts, probes, protocols, repeats, study, deviations })
     }
 
     /// With what each run cost.

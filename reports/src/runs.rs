@@ -25,7 +25,7 @@ use crate::settings::DataFacts;
 use crate::training::{TRAINING, Training};
 
 pub(crate) use check::check_record;
-pub use labels::disambiguate_labels;
+pub use labels::name_runs;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -225,15 +225,14 @@ fn search(folder: &Path, depth: usize, found: &mut Vec<PathBuf>, denied: &mut Op
     }
 }
 
-/// The runs in these folders, or in the folders below them. Runs of one split that would be
-/// called the same get their folders' names after their label.
+/// The runs in these folders, or in the folders below them, called by what differs between them ([`name_runs`]).
 ///
 /// # Errors
 /// A folder without a run, or a damaged one.
 pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
     let mut runs: Vec<Run> =
         run_directories(paths)?.into_par_iter().map(Run::read).collect::<Result<_, _>>()?;
-    disambiguate_labels(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
+    name_runs(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
     Ok(runs)
 }
 
@@ -243,7 +242,7 @@ pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
 /// A folder without a run, or no run that can be read.
 pub fn readable_runs(paths: &[PathBuf]) -> Result<(Vec<Run>, Vec<Damaged>), ReportError> {
     let (mut runs, damaged) = readable(paths, Run::read)?;
-    disambiguate_labels(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
+    name_runs(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
     Ok((runs, damaged))
 }
 

@@ -11,9 +11,12 @@ use paravt_suite::task::{NO_SUBTITLES, NOT_PUBLISHED};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::authors::Authors;
+use crate::authors::{Authors, BY_AUTHORS};
 use crate::decide::Lost;
+use crate::models::Naming;
 use crate::paper::PaperError;
+use crate::runs::RunDigest;
+use crate::training::Training;
 
 /// Plan fields that only the tool loop reads.
 const TOOL_FIELDS: [&str; 3] = ["max_turns", "max_parallel", "crop"];
@@ -30,9 +33,21 @@ pub(crate) struct Settings {
     backend: BTreeMap<String, Value>,
     splits: BTreeMap<String, Split>,
     rows: Vec<Row>,
+    models: Vec<Model>,
     /// Rows with the numbers of the models' authors.
     #[serde(skip_deserializing)]
     authors: Authors,
+}
+
+/// The model of published rows.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Model {
+    /// On the hub; absent where it was not published.
+    id: Option<String>,
+    rows: Vec<String>,
+    /// The model that it was trained from, where a row is of a training that can be repeated.
+    trained_from: Option<String>,
 }
 
 /// One split as published.
@@ -74,6 +89,8 @@ pub struct DataFacts {
     pub unpublished: usize,
     /// Rows that were asked without subtitles in a split that shows them.
     pub without_subtitles: usize,
+    /// Whether subtitles are part of any question.
+    pub shows_subtitles: bool,
     /// Rows without a full answer.
     pub lost: Lost,
 }
@@ -91,6 +108,7 @@ impl DataFacts {
             videos: videos.len(),
             unpublished: flagged(NOT_PUBLISHED),
             without_subtitles: flagged(NO_SUBTITLES),
+            shows_subtitles: records.iter().any(|record| record.sample.question.subtitles.is_some()),
             lost: Lost::of(records),
         }
     }
@@ -113,10 +131,14 @@ impl Settings {
     }
 
     /// Why a run's score may not stand beside the published one of `row`; empty where it may.
-    pub(crate) fn differences(&self, row: &str, manifest: &Manifest, facts: &DataFacts) -> Vec<String> {
+    pub(crate) fn differences(&self, row: &str, run: &RunDigest) -> Vec<String> {
+        let RunDigest { manifest, facts, training, .. } = run;
         let task = &manifest.task.name;
+        let model = self.model(row, manifest, training);
+        let other = model.filter(|(naming, _)| *naming == Naming::Other).map(|(_, why)| why);
         if let (Some(split), Some(own)) = (self.split(task), self.authors.row(row)) {
-            let mut why = own.differences(manifest);
+            let mut why: Vec<String> = other.into_iter().collect();
+            why.extend(own.differences(manifest));
             why.extend(data_differences(split, manifest, facts));
             why.extend(facts.lost.excess_over(&Lost::default()));
             return why;
@@ -124,7 +146,7 @@ impl Settings {
         let (Some(split), Some(published)) = (self.split(task), self.row(row)) else {
             return vec![format!("the settings of {row} on {task} are not declared")];
         };
-        let mut why = Vec::new();
+        let mut why: Vec<String> = other.into_iter().collect();
         match &published.unpublished {
             Some(reason) => why.push(reason.clone()),
             None => {
@@ -139,6 +161,38 @@ impl Settings {
         why.extend(data_differences(split, manifest, facts));
         why.extend(facts.lost.excess_over(&Lost::default()));
         why
+    }
+
+    /// Whether a run's model is that of a row, by their names: what it is not, or what is not known of it. A training that
+    /// says from which model it started is the row's where that is the row's start. `None` where the models are one, and
+    /// for a row whose model has no id.
+    fn model(&self, row: &str, manifest: &Manifest, training: &Training) -> Option<(Naming, String)> {
+        let row = row.strip_suffix(BY_AUTHORS).unwrap_or(row);
+        let model = self.models.iter().find(|model| model.rows.iter().any(|known| known == row))?;
+        if let Some((about, start)) = training.about.as_ref().zip(model.trained_from.as_ref()) {
+            let why = format!("another model: trained from {} (published: from {start})", about.base_model);
+            return Some((Naming::Other, why))
+                .filter(|_| Naming::of(&about.base_model, start) == Naming::Other);
+        }
+        let name = &manifest.backend.model;
+        let naming = |id: &String| Naming::of(name, id);
+        let of_others = || self.models.iter().filter_map(|other| other.id.as_ref().map(naming));
+        match model.id.as_ref().map_or(Naming::Unknown, naming) {
+            Naming::Same => None,
+            Naming::Unknown if !of_others().any(|naming| naming == Naming::Same) => {
+                Some((Naming::Unknown, format!("model unknown: served as {name}")))
+            }
+            _ => {
+                let published = model.id.as_deref().unwrap_or("no checkpoint");
+                Some((Naming::Other, format!("another model: {name} (published: {published})")))
+            }
+        }
+    }
+
+    /// What is not known of the model of a run beside a row.
+    pub(crate) fn unknown_model(&self, row: &str, run: &RunDigest) -> Option<String> {
+        let found = self.model(row, &run.manifest, &run.training);
+        found.filter(|(naming, _)| *naming == Naming::Unknown).map(|(_, words)| words)
     }
 
     /// Whether a row has the number of the model's authors.
@@ -296,6 +350,10 @@ mod tests {
         let (settings, paper) = (Settings::embedded().unwrap(), PaperNumbers::embedded().unwrap());
         for row in paper.rows_of_all_tables() {
             assert!(settings.row(&row).is_some() || settings.authors.row(&row).is_some(), "{row}");
+            let model = row.strip_suffix(BY_AUTHORS).unwrap_or(&row);
+            let is_known = settings.models.iter().any(|known| known.rows.iter().any(|row| row == model));
+            let is_unpublished = settings.row(&row).is_some_and(|row| row.unpublished.is_some());
+            assert!(is_known || is_unpublished, "{row}: no model");
         }
         for (split, _) in SPLITS {
             assert!(settings.split(split).is_some(), "{split}");

@@ -42,6 +42,9 @@ pub fn terminal(report: &Report, detail: Detail) -> Text {
             notes(&mut text, cell);
         }
     }
+    if report.study.is_none() {
+        report.contrasts.iter().for_each(|contrast| text.line(contrast.sentence()));
+    }
     probes::show(&mut text, &report.probes);
     protocols::show(&mut text, &report.protocols);
     repeats::show(&mut text, &report.repeats);
@@ -193,6 +196,9 @@ pub fn markdown(report: &Report) -> String {
     ]);
     report.not_run.iter().for_each(|split| view.push([("split", split), ("judged", "not run")]));
     let mut out = export::markdown(&view);
+    for contrast in report.contrasts.iter().filter(|_| report.study.is_none()) {
+        let _ = writeln!(out, "\n{}", escape(&contrast.sentence()));
+    }
     if let Some(line) = report.left_out() {
         let _ = writeln!(out, "\n{}", escape(&line));
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use paravt_environments::{Layout, Setup};
 use paravt_preflight::Needs;
+use paravt_reports::Naming;
 use paravt_suite::evaluate::RunConfig;
 use paravt_suite::plan::Channel;
 use paravt_suite::profile::Profile;
@@ -196,6 +197,40 @@ impl Served {
     /// # Errors
     /// The data of its environment are wrong.
     pub fn graph(&self, options: &GraphOptions) -> Result<Graph, Error> {
+        match self.other_model(options) {
+            Some((Naming::Other, why)) => self.of_other_model(options).graph_of(options, &[why]),
+            Some((_, why)) => self.graph_of(options, &[why]),
+            None => self.graph_of(options, &[]),
+        }
+    }
+
+    /// What to know of a model in the place of the recipe's, where the names do not say that it is the same.
+    fn other_model(&self, options: &GraphOptions) -> Option<(Naming, String)> {
+        let model = options.model.as_ref().filter(|_| self.is_of_table())?;
+        let place = format!("the model is {} in the place of {}", shown(model), self.model);
+        match Naming::of(model, &self.model) {
+            Naming::Same => None,
+            Naming::Other => {
+                Some((Naming::Other, format!("{place}: no score stands beside a published one")))
+            }
+            Naming::Unknown => {
+                Some((Naming::Unknown, format!("{place}; its name does not say whether they are the same")))
+            }
+        }
+    }
+
+    /// The recipe with another model: no score of it stands beside a published one.
+    fn of_other_model(&self, options: &GraphOptions) -> Self {
+        let mut recipe = self.clone();
+        recipe.runs.iter_mut().for_each(|run| run.published = false);
+        if let Some(model) = &options.model {
+            recipe.title = format!("{} in the place of {}; {}", shown(model), self.model, self.title);
+        }
+        recipe
+    }
+
+    /// Its stages; `of_model` deviates before anything else.
+    fn graph_of(&self, options: &GraphOptions, of_model: &[String]) -> Result<Graph, Error> {
         let mut graph = Graph::new(&self.name, &self.title, &options.out, &options.stages);
         let fetch = Fetch { items: self.items(options) };
         let mut before = Vec::new();
@@ -211,6 +246,7 @@ impl Served {
             before.push(graph.add("preflight", None, &[], Check::Machine(Box::new(preflight))));
         }
         let protocol = self.check_protocol(&mut graph, options)?;
+        graph.deviates(before.first().copied().unwrap_or(protocol), of_model);
         if self.fetch {
             before = vec![graph.add("fetch", None, &before, fetch)];
         }
@@ -265,7 +301,9 @@ impl Served {
     pub(crate) fn items(&self, options: &GraphOptions) -> Vec<Item> {
         let model = options.model.as_ref().unwrap_or(&self.model);
         let is_fetched = options.backend.is_none() && !is_folder(model);
-        let model = Item { target: Target::Model(model.clone()), gb: self.model_gb };
+        // The size of another model is not known.
+        let gb = if Naming::of(model, &self.model) == Naming::Same { self.model_gb } else { 0 };
+        let model = Item { target: Target::Model(model.clone()), gb };
         let splits =
             self.splits.iter().map(|split| Item { target: Target::Task(split.task.clone()), gb: split.gb });
         Some(model).filter(|_| is_fetched).into_iter().chain(splits).collect()
@@ -336,7 +374,8 @@ impl Served {
                 evaluations.push(stage);
             }
         }
-        let report = Reporting { page: None, paper_row: self.paper_row.clone() };
+        let is_published = self.runs.iter().any(|run| run.published);
+        let report = Reporting { page: None, paper_row: self.paper_row.clone().filter(|_| is_published) };
         graph.add("report", None, &evaluations, report);
         Ok(())
     }
@@ -567,6 +606,33 @@ mod tests {
         assert!(deviations(with(Engine::Sglang)).contains("served by sglang"));
         let own = GraphOptions { own_engine: true, ..GraphOptions::new("out") };
         assert!(deviations(own).contains("the one of this machine"));
+    }
+
+    #[test]
+    fn another_model_stands_beside_no_published_row_and_that_is_said_first() {
+        let Ok(Recipe::Served(recipe)) = Recipe::load("qwen3-vl-8b") else { panic!() };
+        let with = |model: &str| {
+            let options = GraphOptions { model: Some(model.to_owned()), ..GraphOptions::new("out") };
+            let graph = recipe.graph(&options).unwrap();
+            let rows = graph.evaluations().filter_map(|(_, asked, _)| asked.config.paper_row.clone()).count();
+            (graph.table(), rows)
+        };
+        let first = |table: &str| {
+            let (_, deviations) = table.split_once("deviations from the published code").unwrap();
+            deviations.lines().nth(1).unwrap_or_default().to_owned()
+        };
+        let (table, rows) = with("Qwen/Qwen3-VL-4B-Instruct");
+        assert!(
+            table.starts_with("Qwen/Qwen3-VL-4B-Instruct in the place of Qwen/Qwen3-VL-8B-Instruct;"),
+            "{table}"
+        );
+        assert!(first(&table).contains("the model is Qwen/Qwen3-VL-4B-Instruct in the place of"), "{table}");
+        assert!(rows == 0 && !table.contains("beside the published row"), "{table}");
+        let (table, rows) = with("/models/mine");
+        assert!(first(&table).contains("the model is mine in the place of"), "{table}");
+        assert_eq!(rows, 7, "its name does not say what it is");
+        let (table, rows) = with("/models/Qwen3-VL-8B-Instruct");
+        assert!(rows == 7 && !table.contains("the model is"), "{table}");
     }
 
     #[test]

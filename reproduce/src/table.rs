@@ -134,6 +134,20 @@ mod tests {
         assert_eq!(names().len(), 12 + 2);
     }
 
+    /// A report compares the model of a run with that of its row.
+    #[test]
+    fn reports_know_the_models_of_all_rows() {
+        let settings: toml::Table = toml::from_str(include_str!("../../reports/data/settings.toml")).unwrap();
+        let models = settings["models"].as_array().unwrap();
+        for Row { paper_row, model, .. } in rows().unwrap() {
+            let of_row = |entry: &&toml::Value| {
+                entry["rows"].as_array().unwrap().iter().any(|row| row.as_str() == Some(&paper_row))
+            };
+            let known = models.iter().find(of_row).and_then(|entry| entry.get("id")?.as_str());
+            assert_eq!(known, Some(&*model), "{paper_row}");
+        }
+    }
+
     #[test]
     fn the_ablation_without_training_changes_dispatch_or_checkpoint() {
         let of = |name: &str| super::recipe(name).unwrap().unwrap();

@@ -7,6 +7,7 @@
 //! RUN/summary.json    derived: can be rebuilt from the two above
 //! ```
 
+mod difference;
 mod selection;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,7 @@ use crate::plan::RunPlan;
 use crate::protocol::{Fidelity, Source, Tool};
 use crate::task::TaskSpec;
 
+pub use difference::Difference;
 pub use selection::{GroupSizes, Narrowing, Selection, Sizes};
 
 /// Version of the format of manifest and summary; see [`format`](crate::format) for when it rises.
@@ -125,7 +127,7 @@ impl Manifest {
     pub fn obstacles(&self, wanted: &Manifest) -> Vec<String> {
         let mut grown = self.clone();
         grown.plan.repeat = self.plan.repeat.max(wanted.plan.repeat);
-        let mut found = grown.compared(wanted, Self::measurement);
+        let mut found = words(grown.compared(wanted, Self::measurement));
         let (before, now) = (self.selection.narrowing(), wanted.selection.narrowing());
         if !now.extends(before) {
             found
@@ -139,10 +141,19 @@ impl Manifest {
     /// Host, times, command line, label and what [`BackendInfo::identity`] leaves out may differ: a run
     /// may move to another machine or endpoint. Everything that can change an answer may not.
     pub fn differences(&self, wanted: &Manifest) -> Vec<String> {
+        words(self.differing(wanted))
+    }
+
+    /// [`differences`](Self::differences), field by field.
+    pub fn differing(&self, wanted: &Manifest) -> Vec<Difference> {
         self.compared(wanted, Self::identity)
     }
 
-    fn compared(&self, wanted: &Manifest, fields: fn(&Manifest) -> BTreeMap<String, String>) -> Vec<String> {
+    fn compared(
+        &self,
+        wanted: &Manifest,
+        fields: fn(&Manifest) -> BTreeMap<String, String>,
+    ) -> Vec<Difference> {
         let (ours, theirs) = (fields(self), fields(wanted));
         let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
         names
@@ -153,10 +164,9 @@ impl Manifest {
                 is_stated || !BackendInfo::PROVENANCE.contains(&name.as_str())
             })
             .map(|name| {
-                let value = |fields: &BTreeMap<String, String>| {
-                    fields.get(name).cloned().unwrap_or_else(|| "not set".to_owned())
-                };
-                format!("{name} was {}, now {}", value(&ours), value(&theirs))
+                let values = [&ours, &theirs].map(|fields| fields.get(name).cloned());
+                let called = (name == PROTOCOL).then(|| [self, wanted].map(|run| run.protocol.as_str()));
+                Difference::new(name, values, called)
             })
             .collect()
     }
@@ -175,7 +185,7 @@ impl Manifest {
             fields.insert(name.to_owned(), value.to_string());
         };
         put("task", &self.task.name);
-        put("protocol", &self.protocol_hash);
+        put(PROTOCOL, &self.protocol_hash);
         put("backend", &self.backend.name);
         put("model", &self.backend.model);
         put("samples", &self.inputs.samples);
@@ -210,6 +220,13 @@ impl Manifest {
         self.backend.join_endpoints(&wanted.backend);
         self.inputs.record_video_sizes(&wanted.inputs.videos);
     }
+}
+
+/// The field with the hash of the protocol's texts, which is shown by the protocol's name.
+const PROTOCOL: &str = "protocol";
+
+fn words(differences: Vec<Difference>) -> Vec<String> {
+    differences.iter().map(Difference::to_string).collect()
 }
 
 /// JSON of our own types, which have string keys and no failing serialisers.

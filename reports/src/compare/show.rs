@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use paravt_suite::printable::printable_line;
 
 use super::{Flip, Pair, RunComparison, inputs};
+use crate::contrast::{ALL, Contrast, Effect};
 use crate::decide::Verdict;
 use crate::export::{escape, markdown as table_markdown};
 use crate::multiplicity::Multiplicity;
 use crate::protocols;
 use crate::table::{Kind, Pick, Table, col, interval};
-use crate::terminal::{Detail, Lines, Text, Tone, counted};
+use crate::terminal::{Detail, Lines, Text, counted};
 
 /// The comparison and the answers that flipped.
 pub fn tables(comparison: &RunComparison) -> Vec<Table> {
@@ -31,64 +32,124 @@ fn flips(comparison: &RunComparison) -> Vec<(&Pair, &Flip)> {
 }
 
 fn splits(runs: &RunComparison) -> Table {
-    comparison(&runs.splits.iter().collect::<Vec<_>>(), &[])
+    comparison(&runs.contrasts, |_| None)
 }
 
-/// B against A, a row per pair of runs; `crops` are the flips, gained and lost, in which B made a tool call.
-pub(crate) fn comparison(pairs: &[&Pair], crops: &[[usize; 2]]) -> Table {
-    let rows: Vec<(&Pair, Option<&[usize; 2]>)> =
-        pairs.iter().enumerate().map(|(row, pair)| (*pair, crops.get(row))).collect();
+/// A row of contrasts: an effect, and of a single split the pair behind it.
+struct Row<'a> {
+    contrast: &'a Contrast,
+    /// Split, or the mean of all.
+    title: &'a str,
+    effect: Option<&'a Effect>,
+    pair: Option<&'a Pair>,
+    /// Flips, gained and lost, in which B made a tool call.
+    crops: Option<[usize; 2]>,
+}
+
+impl Row<'_> {
+    fn mean(&self, of_pair: fn(&Pair) -> f64, of_effect: fn(&Effect) -> f64) -> Option<f64> {
+        self.pair.map(of_pair).or(self.effect.map(of_effect))
+    }
+
+    fn interval(&self) -> Option<(f64, f64)> {
+        match self.pair {
+            Some(pair) => pair.interval,
+            None => self.effect?.by_video,
+        }
+    }
+}
+
+/// B against A: of each contrast the mean of its splits, where there are several, then a row per split. `crops` counts the
+/// flips, gained and lost, in which B made a tool call.
+pub(crate) fn comparison(contrasts: &[Contrast], crops: impl Fn(&Pair) -> Option<[usize; 2]>) -> Table {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for contrast in contrasts {
+        let mean = contrast.effects.first().filter(|effect| effect.split.is_none());
+        rows.extend(mean.map(|effect| Row {
+            contrast,
+            title: ALL,
+            effect: Some(effect),
+            pair: None,
+            crops: None,
+        }));
+        rows.extend(contrast.pairs.iter().map(|pair| Row {
+            contrast,
+            title: &pair.title,
+            effect: None,
+            pair: Some(pair),
+            crops: crops(pair),
+        }));
+    }
+    let name = |row: &Row<'_>, of: fn(&Pair) -> &String, all: fn(&Contrast) -> &Option<String>| {
+        row.pair.map(|pair| of(pair).clone()).or_else(|| all(row.contrast).clone())
+    };
+    let word = |row: &Row<'_>| match row.pair {
+        Some(pair) => (pair.word().to_owned(), pair.tone()),
+        None => (row.contrast.word().to_owned(), row.contrast.tone()),
+    };
     Table::of("comparison", "B against A on the same samples", &rows)
-        .text("split", "split", |(pair, _)| pair.title.clone())
-        .text("a", "A", |(pair, _)| pair.name_a.clone())
-        .text("b", "B", |(pair, _)| pair.name_b.clone())
-        .text("metric", "metric", |(pair, _)| pair.metric.to_owned())
-        .count("pairs", "pairs", |(pair, _)| pair.n)
-        .count("unpaired", "unpaired", |(pair, _)| pair.unpaired)
-        .share("a_percent", "A, %", |(pair, _)| pair.a)
-        .share("b_percent", "B, %", |(pair, _)| pair.b)
-        .share("difference_points", "B - A", |(pair, _)| pair.difference)
-        .share("low_points", "low", |(pair, _)| Some(pair.interval?.0))
-        .share("high_points", "high", |(pair, _)| Some(pair.interval?.1))
-        .count("videos", "videos", |(pair, _)| pair.effect.map_or(1, |effect| effect.clusters))
-        .real("p", "p", |(pair, _)| pair.p)
-        .real("p_holm", "p (Holm)", |(pair, _)| pair.p_holm)
-        .share("detectable_points", "detectable", |(pair, _)| pair.detectable)
+        .text("question", "comparison", |row| row.contrast.question.clone())
+        .text("split", "split", |row| row.title.to_owned())
+        .text("a", "A", |row| name(row, |pair| &pair.name_a, |all| &all.a))
+        .text("b", "B", |row| name(row, |pair| &pair.name_b, |all| &all.b))
+        .text("metric", "metric", |row| Some(row.pair?.metric.to_owned()))
+        .count("pairs", "pairs", |row| row.pair.map(|pair| pair.n).or(row.effect.map(|effect| effect.pairs)))
+        .count("unpaired", "unpaired", |row| Some(row.pair?.unpaired))
+        .share("a_percent", "A, %", |row| row.mean(|pair| pair.a, |effect| effect.a))
+        .share("b_percent", "B, %", |row| row.mean(|pair| pair.b, |effect| effect.b))
+        .share("difference_points", "B - A", |row| {
+            row.mean(|pair| pair.difference, |effect| effect.difference)
+        })
+        .share("low_points", "low", |row| Some(row.interval()?.0))
+        .share("high_points", "high", |row| Some(row.interval()?.1))
+        .count("videos", "videos", |row| match row.pair {
+            Some(pair) => Some(pair.effect.map_or(1, |effect| effect.clusters)),
+            None => Some(row.effect?.estimates[0]?.clusters),
+        })
+        .real("p", "p", |row| row.pair?.p)
+        .real("p_holm", "p (Holm)", |row| row.pair?.p_holm)
+        .share("detectable_points", "detectable", |row| row.pair?.detectable)
         .shown_as(Kind::Percent)
-        .toned("verdict", "B against A", |(pair, _)| (pair.verdict.to_string(), Tone::of(&pair.verdict)))
-        .count("gained", "wrong to right", |(pair, _)| pair.flips.gained)
-        .count("lost", "right to wrong", |(pair, _)| pair.flips.lost)
-        .real("extra_tokens", "extra tokens", |(pair, _)| pair.extra_tokens)
-        .real("extra_seconds", "extra latency (s)", |(pair, _)| pair.extra_seconds)
-        .real("tokens_per_point", "tokens per point gained", |(pair, _)| Some(pair.cost_per_point()?.0))
-        .real("seconds_per_point", "seconds per point gained", |(pair, _)| Some(pair.cost_per_point()?.1))
-        .text("task", "split", |(pair, _)| pair.task.clone())
+        .toned("verdict", "B against A", |row| match row.pair {
+            Some(pair) => (pair.words(), pair.tone()),
+            None => word(row),
+        })
+        .count("gained", "wrong to right", |row| Some(row.pair?.flips.gained))
+        .count("lost", "right to wrong", |row| Some(row.pair?.flips.lost))
+        .real("extra_tokens", "extra tokens", |row| Some(row.pair?.extra_tokens))
+        .real("extra_seconds", "extra latency (s)", |row| Some(row.pair?.extra_seconds))
+        .real("tokens_per_point", "tokens per point gained", |row| Some(row.pair?.cost_per_point()?.0))
+        .real("seconds_per_point", "seconds per point gained", |row| Some(row.pair?.cost_per_point()?.1))
+        .text("also", "also differs", |row| row.contrast.also.join("; "))
+        .text("task", "split", |row| row.pair.map_or_else(|| MEAN.to_owned(), |pair| pair.task.clone()))
         .beside()
-        .toned("word", "verdict", |(pair, _)| (pair.verdict.as_str().to_owned(), Tone::of(&pair.verdict)))
+        .toned("word", "verdict", word)
         .beside()
-        .count("gained_with_crops", "with crops", |(_, crops)| Some(crops.as_ref()?[0]))
+        .count("gained_with_crops", "with crops", |row| Some(row.crops.as_ref()?[0]))
         .beside()
-        .count("lost_with_crops", "with crops", |(_, crops)| Some(crops.as_ref()?[1]))
+        .count("lost_with_crops", "with crops", |row| Some(row.crops.as_ref()?[1]))
         .beside()
-        .text("tokens", "extra tokens", |(pair, _)| format!("{:+.0}", pair.extra_tokens))
+        .text("tokens", "extra tokens", |row| Some(format!("{:+.0}", row.pair?.extra_tokens)))
         .beside()
-        .text("seconds", "extra latency (s)", |(pair, _)| format!("{:+.2}", pair.extra_seconds))
+        .text("seconds", "extra latency (s)", |row| Some(format!("{:+.2}", row.pair?.extra_seconds)))
         .beside()
         .table()
 }
 
-/// The columns that fit a page.
-pub(crate) const PAGE: [Pick; 17] = [
+/// The mean of the splits in a narrow column.
+const MEAN: &str = "mean";
+
+/// The columns that fit a page, the result first; the first of all tells comparisons apart.
+pub(crate) const PAGE: [Pick; 16] = [
+    col("question"),
     col("split"),
-    col("a"),
-    col("b"),
+    col("difference_points"),
+    interval("low_points", "high_points", "95 %"),
+    col("verdict"),
     col("pairs"),
     col("a_percent"),
     col("b_percent"),
-    col("difference_points"),
-    interval("low_points", "high_points", "95 %"),
     col("p_holm"),
-    col("verdict"),
     col("detectable_points"),
     col("gained"),
     col("gained_with_crops"),
@@ -100,7 +161,11 @@ pub(crate) const PAGE: [Pick; 17] = [
 
 /// The comparison for a pull request; `link` says where a sample's transcript in B is, by split and name.
 pub fn markdown(comparison: &RunComparison, link: impl Fn(&str, &str) -> Option<String>) -> String {
-    let mut out = format!("# B against A\n\n{}\n", table_markdown(&splits(comparison).whole()));
+    let mut out = "# B against A\n\n".to_owned();
+    for contrast in &comparison.contrasts {
+        let _ = writeln!(out, "{}\n", escape(&contrast.sentence()));
+    }
+    let _ = writeln!(out, "{}", table_markdown(&splits(comparison).whole()));
     for pair in &comparison.splits {
         let _ = writeln!(out, "{}: {}", escape(&pair.title), escape(&sentence(pair)));
         for difference in &pair.differs {
@@ -135,7 +200,7 @@ fn sentence(pair: &Pair) -> String {
     let points = 100.0 * pair.difference;
     let found = match &pair.verdict {
         Verdict::Better | Verdict::Worse => {
-            format!("B is {} by {:.1} points", pair.verdict.as_str(), points.abs())
+            format!("B is {} by {:.1} points", pair.word(), points.abs())
         }
         Verdict::NotComparable(_) => pair.verdict.to_string(),
         Verdict::Unchanged => unchanged(pair),
@@ -196,6 +261,9 @@ pub fn terminal(comparison: &RunComparison, detail: Detail) -> Text {
         col("word"),
     ]);
     let mut text = Text::default();
+    for contrast in &comparison.contrasts {
+        text.line(contrast.sentence());
+    }
     names(&mut text, "A", comparison.splits.iter().map(|pair| pair.name_a.as_str()));
     names(&mut text, "B", comparison.splits.iter().map(|pair| pair.name_b.as_str()));
     let widest = comparison.splits.iter().map(|pair| printable_line(&pair.task).chars().count()).max();

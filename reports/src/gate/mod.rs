@@ -30,6 +30,7 @@ use paravt_suite::printable::printable_line;
 use paravt_suite::run::Manifest;
 use serde::{Deserialize, Serialize};
 
+use crate::contrast::{Contrast, Pair, Side, Varying};
 use crate::decide::Lost;
 use crate::runs::{ReportError, Run};
 use baseline::Split;
@@ -44,6 +45,8 @@ pub use seeds::Seeds;
 pub use show::{json, markdown, terminal};
 pub use speed::ENTRIES;
 
+/// Name of an entry beside a run of the same name.
+const BASELINE: &str = "baseline";
 /// Before the settings in which a run differs from its entry.
 const DIFFERS: &str = "differs from the baseline: ";
 const NOT_RUN: &str = "the baseline has this split, and it was not run";
@@ -101,6 +104,9 @@ impl Check {
 pub struct Verdict {
     /// In the order of the runs; what was not run at the end.
     pub checks: Vec<Check>,
+    /// What the runs and the entries of the baseline answer: of a run that measured something else as well.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contrasts: Vec<Contrast>,
     /// Numbers of each run for the history.
     pub scores: Vec<Score>,
     /// Times, likewise.
@@ -158,6 +164,7 @@ pub fn check(
     let hosts: Vec<String> = runs.iter().map(|run| measurement::host_fingerprint(&run.manifest)).collect();
     let mut verdict = Verdict {
         checks: Vec::new(),
+        contrasts: Vec::new(),
         scores: Vec::new(),
         timings: Vec::new(),
         baseline: baseline.hash(),
@@ -188,10 +195,12 @@ fn splits(
 ) -> Result<(), ReportError> {
     let rule = &baseline.rule;
     let mut judged = vec![false; baseline.splits.len()];
-    let mut fit = Vec::new();
+    let (mut fit, mut compared) = (Vec::new(), Vec::new());
     for run in runs {
         let group = group(runs, run);
-        match entry(baseline, run) {
+        let found = entry(baseline, run);
+        compared.extend(found.nearest().map(|index| (baseline.splits[index].run(), run)));
+        match found {
             Found::Entry(index) => {
                 judged[index] = true;
                 let split = &baseline.splits[index];
@@ -207,6 +216,7 @@ fn splits(
             }
         }
     }
+    verdict.contrasts = contrasts(compared);
     for ((check, score), (group, _, run)) in score::judge(&fit, rule.score).into_iter().zip(&fit) {
         verdict.checks.push(check);
         verdict.scores.extend(score);
@@ -225,6 +235,27 @@ fn splits(
     Ok(())
 }
 
+/// What runs and the entries that come nearest to them answer, as `compare` of the two would say it.
+fn contrasts(mut compared: Vec<(Run, &Run)>) -> Vec<Contrast> {
+    let mut manifests: Vec<Manifest> = compared.iter().map(|(_, run)| run.manifest.clone()).collect();
+    let entries = compared.iter().map(|(entry, _)| &entry.manifest);
+    let varying = Varying::of(&entries.chain(&manifests).collect::<Vec<_>>());
+    for ((entry, _), run) in compared.iter_mut().zip(&mut manifests) {
+        for manifest in [&mut entry.manifest, &mut *run] {
+            manifest.label = manifest.label.take().or_else(|| varying.name(manifest, &[]));
+        }
+        if entry.manifest.display_name() == run.display_name() {
+            entry.manifest.label = Some(BASELINE.to_owned());
+        }
+    }
+    let pairs = compared.iter().zip(&manifests).filter_map(|((entry, run), manifest)| {
+        let [entry, run] = [Side::from(entry), Side { manifest, ..Side::from(*run) }];
+        // Runs without a sample in common have nothing to compare.
+        Pair::of([(0, &entry), (1, &run)]).ok()
+    });
+    Contrast::all(pairs.collect())
+}
+
 /// Name of a run's checks: its split, and its own name where the split was run several times.
 fn group(runs: &[Run], run: &Run) -> String {
     let task = &run.manifest.task.name;
@@ -237,6 +268,16 @@ enum Found {
     Entry(usize),
     /// None: the entry that comes nearest, if any, and why not.
     Nothing(Option<usize>, String),
+}
+
+impl Found {
+    /// The entry that the run is compared with.
+    fn nearest(&self) -> Option<usize> {
+        match self {
+            Self::Entry(index) => Some(*index),
+            Self::Nothing(index, _) => *index,
+        }
+    }
 }
 
 fn entry(baseline: &Baseline, run: &Run) -> Found {

@@ -31,6 +31,7 @@ pub fn terminal(verdict: &Verdict, detail: Detail) -> Text {
     let mut text = Text::default();
     let (word, rest) = headline(verdict.status());
     text.toned("", word, tone(verdict.status()), rest);
+    verdict.contrasts.iter().for_each(|contrast| text.line(contrast.sentence()));
     let mut groups: Vec<&str> = Vec::new();
     for check in &verdict.checks {
         if !groups.contains(&check.group.as_str()) {
@@ -95,7 +96,11 @@ pub fn json(verdict: &Verdict) -> String {
 /// The verdict for a pull request.
 pub fn markdown(verdict: &Verdict) -> String {
     let (word, rest) = headline(verdict.status());
-    let mut out = format!("**{word}{rest}**\n\n| | split | check | |\n|---|---|---|---|\n");
+    let mut out = format!("**{word}{rest}**\n\n");
+    for contrast in &verdict.contrasts {
+        let _ = writeln!(out, "{}\n", escape(&contrast.sentence()));
+    }
+    out.push_str("| | split | check | |\n|---|---|---|---|\n");
     for check in &verdict.checks {
         let (group, name) = (escape(&check.group), escape(&check.name));
         let _ =

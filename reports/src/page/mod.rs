@@ -10,7 +10,6 @@ mod live;
 mod methods;
 mod names;
 mod provenance;
-mod reference;
 mod samples;
 mod sections;
 mod svg;
@@ -19,8 +18,6 @@ mod visible;
 
 pub use thumbnails::{Thumbnail, Thumbnails, Videos};
 
-use std::collections::BTreeMap;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chrono::DateTime;
@@ -28,7 +25,6 @@ use minijinja::{Environment, context};
 use sha2::{Digest as _, Sha256};
 
 use crate::Report;
-use crate::compare::Pair;
 use crate::gate::Entry;
 use crate::paper::PaperError;
 use crate::runs::{Damaged, ReportError, Run};
@@ -75,16 +71,16 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
     let ordered: Vec<&Run> = report.cells.iter().filter_map(|cell| runs.get(cell.position)).collect();
     let tables = report.tables()?;
     let names = names::Names::new(&report.cells);
-    let samples = samples::Packed::of(&ordered, &names, thumbnails)?;
+    let samples = samples::Packed::of(&ordered, (&names, &report.contrasts), thumbnails)?;
     let legend = charts::legend(&names);
-    let pairs = pairs(report, &ordered);
-    let judged = pairs.values().filter(|pair| pair.p_holm.is_some()).count();
+    let judged = sections::contrasts(report).iter().flat_map(|contrast| &contrast.pairs);
+    let judged = judged.filter(|pair| pair.p_holm.is_some()).count();
     render(
         "page.html",
         context! {
             measured => about::measured(report, &ordered),
             published => sections::published(report)?,
-            headline => sections::headline(report, &pairs),
+            headlines => sections::headlines(report),
             incomplete => !report.complete(),
             many => Some(report.cells.len()).filter(|cells| *cells > MANY),
             crowd => Some(legend.len()).filter(|sets| *sets > MANY),
@@ -102,7 +98,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             training => charts::training(report, &ordered),
             methods => methods::methods(report, &ordered, judged),
             setups => sections::html(&sections::setups(report, &ordered).whole()),
-            comparisons => sections::comparisons(&ordered, &pairs),
+            comparisons => sections::comparisons(report, &ordered),
             provenance => provenance::provenance(&ordered),
             deviations => provenance::deviations(report),
             index => samples.index,
@@ -113,18 +109,11 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
     )
 }
 
-/// The tables that the page has beside [`Report::tables`]: runs of one split against its first, and what they were
-/// measured with.
+/// The tables that the page has beside [`Report::tables`]: the comparisons among the runs, and what they were measured
+/// with.
 pub fn tables(report: &Report, runs: &[Run]) -> Vec<Table> {
     let ordered: Vec<&Run> = report.cells.iter().filter_map(|cell| runs.get(cell.position)).collect();
-    let pairs = pairs(report, &ordered);
-    let compared = (!pairs.is_empty()).then(|| sections::compared(&ordered, &pairs));
-    compared.into_iter().chain([sections::setups(report, &ordered)]).collect()
-}
-
-/// Every run against the first of its split. A study asks its own questions of its runs.
-fn pairs(report: &Report, runs: &[&Run]) -> BTreeMap<usize, Pair> {
-    if report.study.is_some() { BTreeMap::new() } else { reference::comparisons(runs) }
+    sections::compared(report, &ordered).into_iter().chain([sections::setups(report, &ordered)]).collect()
 }
 
 /// Where the page shows a sample of a run, with the same sample of another run beside it: the part of the address after

@@ -8,23 +8,54 @@ use super::methods;
 use super::visible::visible;
 use crate::cells::Cell;
 use crate::compare::{self, Flip, Pair};
+use crate::contrast::Contrast;
 use crate::decide::Verdict;
 use crate::paper::{PaperError, PaperNumbers};
 use crate::runs::Run;
 use crate::study::{self, Finding};
 use crate::table::{Shown, Table, View, col, interval};
 use crate::tables;
-use crate::terminal::{points, points_interval};
+use crate::terminal::counted;
+use crate::tone::Tone;
 use crate::{Report, TwoProtocols, protocols};
 
-/// Conclusion of the runs in one sentence, and its kind for the colour.
-pub(super) fn headline(report: &Report, pairs: &BTreeMap<usize, Pair>) -> Value {
+/// Conclusions of the runs, each in a sentence, and the kinds for their colours: the first expectation of a study, the
+/// scores beside the published ones, and what the runs answer among themselves.
+pub(super) fn headlines(report: &Report) -> Vec<Value> {
     if let Some(found) = found(report) {
-        return found;
+        return vec![found];
     }
-    if !pairs.is_empty() && report.cells.iter().all(|cell| cell.paper.is_none()) {
-        return compared_in_short(pairs);
+    let contrasts = contrasts(report);
+    let mut lines: Vec<Value> = contrasts.iter().take(SENTENCES).map(answer).collect();
+    if contrasts.len() > SENTENCES {
+        let more = counted(contrasts.len() - SENTENCES, "more comparison");
+        lines.push(context! { kind => "apart", text => format!("{more} below") });
     }
+    if lines.is_empty() || report.cells.iter().any(|cell| cell.paper.is_some()) {
+        lines.insert(0, beside_published(report));
+    }
+    lines
+}
+
+/// Comparisons that the head of the page says in full.
+const SENTENCES: usize = 3;
+
+/// What the runs answer among themselves; a study has its own questions.
+pub(super) fn contrasts(report: &Report) -> &[Contrast] {
+    if report.study.is_some() { &[] } else { &report.contrasts }
+}
+
+fn answer(contrast: &Contrast) -> Value {
+    let kind = match contrast.tone() {
+        Tone::Better => "reproduced",
+        Tone::Bad => "worse",
+        _ => "apart",
+    };
+    context! { kind, text => visible(&contrast.sentence()) }
+}
+
+/// How many scores are as published.
+fn beside_published(report: &Report) -> Value {
     let count = |word: &str| {
         let verdicts = report.cells.iter().filter_map(|cell| Some(cell.paper.as_ref()?.verdict.as_str()));
         verdicts.filter(|verdict| *verdict == word).count()
@@ -51,21 +82,6 @@ pub(super) fn headline(report: &Report, pairs: &BTreeMap<usize, Pair>) -> Value 
     context! { kind, text }
 }
 
-/// Runs of one split against its first, counted by verdict.
-fn compared_in_short(pairs: &BTreeMap<usize, Pair>) -> Value {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for pair in pairs.values() {
-        *counts.entry(pair.verdict.as_str()).or_default() += 1;
-    }
-    let kind = match (counts.get("worse"), counts.get("better")) {
-        (Some(_), _) => "worse",
-        (None, Some(_)) => "reproduced",
-        _ => "apart",
-    };
-    let parts: Vec<String> = counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
-    context! { kind, text => format!("Runs against the first of their split: {}", parts.join(", ")) }
-}
-
 /// The tables of tool use, losses and cost by name; columns of tool use that stand beside the scores are left out.
 pub(super) fn tables(tables: &[Table]) -> BTreeMap<&'static str, Value> {
     let shown = |table: &Table| {
@@ -75,7 +91,7 @@ pub(super) fn tables(tables: &[Table]) -> BTreeMap<&'static str, Value> {
             _ => table.whole(),
         };
         if table.name == "tools" {
-            view.columns.retain(|column| !matches!(column.name, "profile" | "mode"));
+            view.columns.retain(|column| column.name != "profile");
         }
         (table.name, html(&view))
     };
@@ -139,15 +155,10 @@ fn found(report: &Report) -> Option<Value> {
     let answers = &report.study.as_ref()?.answers;
     let (answer, finding) = answers.iter().find_map(|answer| Some((answer, answer.finding?)))?;
     let effect = answer.effects.first()?;
-    let interval = effect.by_video.map_or_else(
-        || "no interval from one video".to_owned(),
-        |interval| format!("95 % by video {}", points_interval(interval)),
-    );
     let text = format!(
-        "{}: {} points on the {} ({interval}); expected at least {:+.0}: {}",
+        "{}: {}; expected at least {:+.0}: {}",
         answer.question.title,
-        points(effect.difference),
-        effect.split.as_deref().unwrap_or(crate::study::ALL),
+        effect.words(),
         answer.question.at_least.unwrap_or_default(),
         finding.as_str()
     );
@@ -181,26 +192,39 @@ pub(super) fn html(view: &View) -> Value {
     context! { name => view.name, title => visible(&view.title), columns, rows => (0..view.rows).map(row).collect::<Vec<_>>() }
 }
 
-/// Runs of one split and profile against the first of them.
-pub(super) fn compared(runs: &[&Run], pairs: &BTreeMap<usize, Pair>) -> Table {
-    let with_crops = |(index, pair): (&usize, &Pair)| {
-        let calls: BTreeMap<&str, usize> = runs[*index]
-            .records
+/// The comparisons among the runs, with the flips in which B made a tool call; `None` without any.
+pub(super) fn compared(report: &Report, runs: &[&Run]) -> Option<Table> {
+    let with_crops = |pair: &Pair| {
+        let records = runs.get(pair.positions[1]).map_or(&[][..], |run| &run.records[..]);
+        let calls: BTreeMap<&str, usize> = records
             .iter()
             .map(|record| (record.sample.uid.as_str(), record.transcript.tool_calls.len()))
             .collect();
         let cropped = |flip: &&Flip| calls.get(flip.uid.as_str()).is_some_and(|calls| *calls > 0);
         let count = |gained| pair.flipped.iter().filter(|flip| flip.gained == gained).filter(cropped).count();
-        [count(true), count(false)]
+        Some([count(true), count(false)])
     };
-    let crops: Vec<[usize; 2]> = pairs.iter().map(with_crops).collect();
-    compare::comparison(&pairs.values().collect::<Vec<_>>(), &crops)
+    let contrasts = contrasts(report);
+    (!contrasts.is_empty()).then(|| compare::comparison(contrasts, with_crops))
 }
 
-/// The same in the columns that fit a page.
-pub(super) fn comparisons(runs: &[&Run], pairs: &BTreeMap<usize, Pair>) -> Option<Value> {
-    let view = compared(runs, pairs).view(&compare::PAGE);
-    (view.rows > 0).then(|| html(&View { title: "Runs of one split against its first".to_owned(), ..view }))
+/// The same in the columns that fit a page, and what each comparison says.
+pub(super) fn comparisons(report: &Report, runs: &[&Run]) -> Option<Value> {
+    let contrasts = contrasts(report);
+    // Of one comparison every row is of the same.
+    let picks = if contrasts.len() == 1 { &compare::PAGE[1..] } else { &compare::PAGE[..] };
+    let table = html(&compared(report, runs)?.view(picks));
+    let sides = |contrast: &Contrast| {
+        let Contrast { question, is_ordered, a, b, also, apart, .. } = contrast;
+        // Without an order the question is of the names.
+        let named = a.as_ref().zip(b.as_ref()).filter(|_| *is_ordered || contrasts.len() == 1);
+        let named = named.map(|(a, b)| format!("A {a}, B {b}"));
+        let also = (!also.is_empty()).then(|| format!("also differs: {}", also.join("; ")));
+        let apart = (!apart.is_empty()).then(|| format!("left out: {}", apart.join("; ")));
+        let facts: Vec<String> = [named, also, apart].into_iter().flatten().collect();
+        (!facts.is_empty()).then(|| (visible(question), visible(&facts.join(". "))))
+    };
+    Some(context! { table, sides => contrasts.iter().filter_map(sides).collect::<Vec<_>>() })
 }
 
 /// Runs with more than a tenth of their replies unread.

@@ -6,15 +6,24 @@ use std::path::{Path, PathBuf};
 use paravt_suite::printable::printable_line;
 use paravt_suite::run::Manifest;
 
-/// Gives runs of one split that would be called the same a label with the part of their folders' names
-/// that differs: `mine (a)` and `mine (b)` for `a/videomme` and `b/videomme`.
-pub fn disambiguate_labels<'a>(runs: impl IntoIterator<Item = (PathBuf, &'a mut Manifest)>) {
-    let mut same: BTreeMap<(String, String), Vec<(PathBuf, &mut Manifest)>> = BTreeMap::new();
-    for (path, manifest) in runs {
-        same.entry((manifest.task.name.clone(), manifest.display_name())).or_default().push((path, manifest));
+use crate::contrast::Varying;
+
+/// Calls runs by what differs between those of a split ([`contrast`](crate::contrast)): `with tool` and `without tool`,
+/// `64 frames` and `32 frames`. A label that a run was given stays. Runs that would still be called the same get the part
+/// of their folders' names that differs: `mine (a)` and `mine (b)` for `a/videomme` and `b/videomme`.
+pub fn name_runs<'a>(runs: impl IntoIterator<Item = (PathBuf, &'a mut Manifest)>) {
+    let mut runs: Vec<(PathBuf, &mut Manifest)> = runs.into_iter().collect();
+    let varying = Varying::of(&runs.iter().map(|(_, manifest)| &**manifest).collect::<Vec<_>>());
+    for (_, manifest) in runs.iter_mut().filter(|(_, manifest)| manifest.label.is_none()) {
+        manifest.label = varying.name(manifest, &[]);
+    }
+    let mut same: BTreeMap<(String, String), Vec<(&Path, &mut Manifest)>> = BTreeMap::new();
+    for (path, manifest) in &mut runs {
+        let key = (manifest.task.name.clone(), manifest.display_name());
+        same.entry(key).or_default().push((path, manifest));
     }
     for ((_, called), group) in same.into_iter().filter(|(_, group)| group.len() > 1) {
-        let folders = differing(&group.iter().map(|(path, _)| path.as_path()).collect::<Vec<_>>());
+        let folders = differing(&group.iter().map(|(path, _)| *path).collect::<Vec<_>>());
         for ((_, manifest), folder) in group.into_iter().zip(folders) {
             manifest.label = Some(format!("{called} ({})", printable_line(&folder)));
         }

@@ -1,6 +1,6 @@
 //! A study: the comparisons that a recipe plans, each repeated with every seed.
 
-mod effects;
+mod answers;
 mod predictions;
 mod show;
 
@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use crate::runs::Run;
 use crate::training::Training;
 
-pub use effects::{Effect, Effort};
+pub use crate::contrast::{ALL, Effect};
+pub use answers::Effort;
 pub use predictions::{ACCURACY, Predicted, Prediction, Region, Test, Tested};
-pub use show::{ALL, tables, terminal};
 pub(crate) use show::{ASKED, EXPECTED, FIGURES, PREDICTED, by_split, markdown, predictions};
+pub use show::{tables, terminal};
 
 /// Planned comparison of `b` with `a`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -186,7 +187,7 @@ impl Study {
     pub fn of(plan: (&[Question], &[Prediction]), arms: &[Arm], trainings: Vec<Trained>) -> Self {
         let (questions, predictions) = plan;
         Self {
-            answers: questions.iter().filter_map(|question| effects::answer(question, arms)).collect(),
+            answers: questions.iter().filter_map(|question| answers::answer(question, arms)).collect(),
             predicted: predictions::judge(predictions, arms, &trainings),
             scores: predictions::scores(arms),
             curves: curves(&trainings),

@@ -1,12 +1,11 @@
 //! A study as tables and for a terminal.
 
-use super::{Answer, Effect, Finding, MORE_SERIES, Predicted, Question, SERIES, Study, Tested, value_at};
+use super::{
+    ALL, Answer, Effect, Finding, MORE_SERIES, Predicted, Question, SERIES, Study, Tested, value_at,
+};
 use crate::export;
 use crate::table::{Kind, Pick, Table, col, interval};
 use crate::terminal::{Lines, Text, Tone, counted};
-
-/// Name of the mean of all splits.
-pub const ALL: &str = "mean of the splits";
 
 /// Effects, predictions, scores, effort and curves.
 pub fn tables(study: &Study) -> Vec<Table> {

@@ -3,6 +3,7 @@
 
 mod browser;
 mod common;
+mod contrasts;
 mod coverage;
 mod exports;
 mod forms;

@@ -15,8 +15,8 @@ fn run(right: usize) -> Run {
 
 #[test]
 fn an_ablation_shows_difference_flips_and_cost() {
-    let (a, mut b) = (run(200), run(260));
-    b.manifest.plan.max_parallel = 1;
+    let (mut a, mut b) = (run(200), run(260));
+    a.manifest.plan.max_parallel = 1;
     for record in &mut b.records {
         record.measured.seconds = 2.0;
     }
@@ -27,7 +27,7 @@ fn an_ablation_shows_difference_flips_and_cost() {
     assert_eq!((pair.n, pair.flips.gained, pair.flips.lost), (ROWS, 60, 1));
     assert!((pair.difference - 59.0 / 400.0).abs() < 1e-12);
     assert!(pair.p.unwrap() < 1e-6 && pair.p_holm == pair.p);
-    assert_eq!(pair.differs, ["max_parallel was 5, now 1"]);
+    assert_eq!(pair.differs, ["max_parallel was 1, now 5"]);
     let (_, seconds) = pair.cost_per_point().unwrap();
     assert!((seconds - 1.5 / 14.75).abs() < 1e-12);
     for (name, detail) in [("compare_brief.txt", Detail::Brief), ("compare_full.txt", Detail::Full)] {

@@ -15,6 +15,7 @@ const ROWS: usize = 2174;
 fn table() -> Run {
     let mut run = whole("mlvu", "MLVU (dev)", ROWS, 1283);
     run.manifest.paper_row = Some("Conan-7B".into());
+    run.manifest.backend.model = "RUBBISHLIKE/Conan-7B".into();
     run
 }
 
@@ -22,6 +23,7 @@ fn table() -> Run {
 fn authors(fidelity: Fidelity) -> Run {
     let mut run = whole("mlvu", "MLVU (dev)", ROWS, 1304);
     run.manifest.paper_row = Some("Conan-7B (by its authors)".into());
+    run.manifest.backend.model = "RUBBISHLIKE/Conan-7B".into();
     run.manifest.plan.profile = Profile::Strict;
     run.manifest.plan.switches = Profile::Strict.switches();
     run.manifest.protocol = "conan".into();

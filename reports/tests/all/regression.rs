@@ -238,7 +238,7 @@ fn another_measurement_is_never_compared_and_what_differs_is_listed() {
         run.manifest.protocol_hash = "4567".into();
         run.records.iter_mut().for_each(|record| record.protocol = "4567".into());
     };
-    differs(&protocol, "protocol was 0123, now 4567");
+    differs(&protocol, "protocol was paravt (0123), now paravt (4567)");
     differs(&|run| run.manifest.plan.temperature = 0.7, "temperature was 0.0, now 0.7");
     differs(&|run| run.manifest.plan.nframes = 32, "nframes was 64, now 32");
     differs(&|run| run.manifest.backend.name = "candle".into(), "backend was openai, now candle");

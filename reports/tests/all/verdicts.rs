@@ -71,6 +71,7 @@ fn rows_that_are_not_the_published_ones_are_not_comparable() {
 #[test]
 fn a_verdict_on_rows_that_were_not_verified_says_so() {
     let mut run = published("videomme", 62.1);
+    run.manifest.backend.model = "ParaVT/ParaVT-8B".to_owned();
     let text = paravt_reports::markdown(&report(std::slice::from_ref(&run)));
     assert!(text.contains("| reproduced (data not verified) |"), "{text}");
     run.manifest.inputs.verified = true;
@@ -196,6 +197,43 @@ fn every_setting_that_moves_a_score_is_compared() {
     run.manifest.backend.details.insert("recorded_with".into(), "openai".into());
     run.manifest.backend.details.insert("dtype".into(), "bf16".into());
     assert!(reasons(run).is_empty());
+}
+
+#[test]
+fn another_model_stands_beside_no_published_row() {
+    let as_model = |name: &str| {
+        let mut run = published("videomme", 62.1);
+        run.manifest.backend.model = name.to_owned();
+        run
+    };
+    for (name, other) in [
+        ("Qwen/Qwen3-VL-4B-Instruct", true),
+        ("ParaVT-8B-SFT", true),
+        ("/models/ParaVT-8B-FP8", true),
+        ("/models/ParaVT-8B", false),
+        ("mine", false),
+    ] {
+        let cell = cell(as_model(name));
+        let paper = cell.paper.as_ref().unwrap();
+        match &paper.verdict {
+            Verdict::NotComparable(why) if other => {
+                assert_eq!(why[..], [format!("another model: {name} (published: ParaVT/ParaVT-8B)")]);
+            }
+            verdict => assert!(!other && *verdict == Verdict::Reproduced, "{name}: {verdict:?}"),
+        }
+        assert_eq!(paper.unknown_model.is_some(), name == "mine");
+    }
+    let report = report(&[as_model("mine")]);
+    let text = paravt_reports::terminal(&report, Detail::Brief).to_string();
+    assert!(text.contains("model unknown: served as mine"), "{text}");
+    // A training of one's own is of the row's model where it starts from the same one.
+    let of = |base: &str| {
+        let about = About { base_model: base.to_owned(), ..para(Some(1)) };
+        verdict(trained(as_model("final"), Some(about), 0.5))
+    };
+    assert_eq!(of("Qwen3-VL-8B"), Verdict::Reproduced);
+    let Verdict::NotComparable(why) = of("Qwen3-VL-4B") else { panic!() };
+    assert!(why[0].starts_with("another model: trained from Qwen3-VL-4B"), "{why:?}");
 }
 
 #[test]

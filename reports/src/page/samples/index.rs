@@ -6,8 +6,8 @@ use paravt_suite::record::{Outcome, Record, ToolCall, ToolOutcome};
 use serde::Serialize;
 
 use super::CHUNK;
+use crate::contrast::{Contrast, Pair};
 use crate::page::names::Names;
-use crate::page::reference::reference;
 use crate::pairs::RIGHT;
 use crate::rows::video_length;
 use crate::runs::Run;
@@ -34,7 +34,7 @@ struct RunEntry {
     split: String,
     title: String,
     name: String,
-    /// The run that the table of comparisons has as A; none for A itself.
+    /// The run that the first comparison with this one as B has as A.
     against: Option<usize>,
 }
 
@@ -85,7 +85,7 @@ impl Numbers {
 }
 
 /// The index, and the records in its order.
-pub(super) fn index<'a>(runs: &[&'a Run], names: &Names) -> (Index, Vec<&'a Record>) {
+pub(super) fn index<'a>(runs: &[&'a Run], names: &Names, contrasts: &[Contrast]) -> (Index, Vec<&'a Record>) {
     let (mut errors, mut tags) = (Numbers::default(), Numbers::default());
     let (mut questions, mut samples) = (Questions::default(), Samples::default());
     let ordered = by_question(runs);
@@ -99,11 +99,17 @@ pub(super) fn index<'a>(runs: &[&'a Run], names: &Names) -> (Index, Vec<&'a Reco
         let error = record.error.as_ref().map(|error| errors.of(error.class.as_str().to_owned()));
         samples.push(questions.uid.len() - 1, *run, record, error);
     }
+    // One in the same split: a sample's partner has its name there.
+    let of_split = |pair: &&Pair| {
+        let [a, b] = pair.positions.map(|run| runs.get(run).map(|run| &run.manifest.task.name));
+        a == b
+    };
+    let pairs = || contrasts.iter().flat_map(|contrast| &contrast.pairs).filter(of_split);
     let entry = |(number, run): (usize, &&Run)| RunEntry {
         split: run.manifest.task.name.clone(),
         title: run.manifest.task.title.clone(),
         name: names.of(number).to_owned(),
-        against: reference(runs, number),
+        against: pairs().find(|pair| pair.positions[1] == number).map(|pair| pair.positions[0]),
     };
     let runs = runs.iter().enumerate().map(entry).collect();
     let (errors, tags) = (errors.texts(), tags.texts());

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use super::names::Names;
 use super::thumbnails::Thumbnails;
+use crate::contrast::Contrast;
 use crate::runs::Run;
 
 /// Samples of one chunk: small enough to unpack unnoticed, large enough to compress well.
@@ -37,8 +38,12 @@ impl Packed {
     ///
     /// # Errors
     /// Compression fails, which it does not in memory.
-    pub(super) fn of(runs: &[&Run], names: &Names, thumbnails: &Thumbnails) -> std::io::Result<Self> {
-        let (index, records) = index::index(runs, names);
+    pub(super) fn of(
+        runs: &[&Run],
+        (names, contrasts): (&Names, &[Contrast]),
+        thumbnails: &Thumbnails,
+    ) -> std::io::Result<Self> {
+        let (index, records) = index::index(runs, names, contrasts);
         let transcripts = |records: &[&Record]| {
             pack(&records.iter().map(|record| transcript::transcript(record, thumbnails)).collect::<Vec<_>>())
         };

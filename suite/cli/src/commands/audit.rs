@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use paravt_interop::audit::{self, Audit, audit};
 use paravt_interop::import::{self, Columns, Imported, Log, Split};
 use paravt_reports::compare::{self, compare};
-use paravt_reports::{Run, disambiguate_labels, export};
+use paravt_reports::{Run, export, name_runs};
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::Sample;
 use paravt_suite::task::{Task as _, TaskSpec};
@@ -111,7 +111,7 @@ fn read(args: &Args) -> anyhow::Result<Vec<Log>> {
 
 /// Two logs of one data set, sample by sample.
 fn pair(imported: &mut [Imported]) -> anyhow::Result<Option<compare::RunComparison>> {
-    disambiguate_labels(imported.iter_mut().map(|one| (one.run.path.clone(), &mut one.run.manifest)));
+    name_runs(imported.iter_mut().map(|one| (one.run.path.clone(), &mut one.run.manifest)));
     let [a, b] = imported else { return Ok(None) };
     let (one, other) = (&a.run, &b.run);
     if one.records.is_empty() || other.records.is_empty() {

@@ -7,7 +7,7 @@ use paravt_files::write_atomic;
 use paravt_reports::compare::{self, compare, json, markdown, tables, terminal};
 use paravt_reports::page::{self, Thumbnails};
 use paravt_reports::tables::records;
-use paravt_reports::{Cell, Report, Run, disambiguate_labels, export, find_runs};
+use paravt_reports::{Cell, Report, Run, export, find_runs, name_runs};
 
 use crate::exit::Exit;
 use crate::output::Printed;
@@ -17,7 +17,8 @@ use crate::output::Printed;
 pub(crate) struct Args {
     /// Run directory A, or a folder of runs.
     a: PathBuf,
-    /// Run directory B, or a folder of runs; differences are B minus A.
+    /// Run directory B, or a folder of runs; differences are B minus A. Where the manifests give an order (with the tool
+    /// and without, more frames and fewer), they decide which is B.
     b: PathBuf,
     /// Write a page of both runs (index.html), compare.md and the tables to DIR [default: none, print only].
     #[arg(short, long, value_name = "DIR")]
@@ -58,10 +59,14 @@ fn write(args: &Args) -> anyhow::Result<()> {
     let first = runs.len();
     runs.extend(find_runs(&[b.to_owned()])?);
     one_of_each(b, &runs[first..])?;
-    disambiguate_labels(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
+    name_runs(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
     let mut ablation = compare(&runs[..first], &runs[first..])?;
     if *inputs {
-        ablation.inputs = compare::inputs(&runs[..first], &runs[first..]);
+        let (first, second) = runs.split_at(first);
+        ablation.inputs = match ablation.is_swapped {
+            true => compare::inputs(second, first),
+            false => compare::inputs(first, second),
+        };
     }
     printed.print(|detail| terminal(&ablation, detail), || json(&ablation));
     let Some(dir) = out else { return Ok(()) };
@@ -73,7 +78,10 @@ fn write(args: &Args) -> anyhow::Result<()> {
     export::write_long(&records(&runs), &dir.join("tables"))?;
     // A flip opens with both transcripts.
     let link = |task: &str, uid: &str| {
-        let of = |is_b: bool| move |cell: &Cell| (cell.position >= first) == is_b && cell.task == task;
+        let second_is_b = !ablation.is_swapped;
+        let of = |is_b: bool| {
+            move |cell: &Cell| (cell.position >= first) == (is_b == second_is_b) && cell.task == task
+        };
         let [a, b] = [false, true].map(|is_b| report.cells.iter().position(of(is_b)));
         Some(format!("index.html{}", page::address(&report, b?, a, uid)))
     };

@@ -1,39 +1,13 @@
-//! Paired differences between two arms, over splits and seeds.
-
-use std::collections::BTreeMap;
+//! Answers to the questions of a study.
 
 use serde::Serialize;
 
 use super::{Answer, Arm, Finding, Question};
-use crate::decide::{Effect as Estimate, Margin, Support, Verdict, decide};
+use crate::contrast::{Effect, Paired, effects};
+use crate::decide::{Effect as Estimate, Margin, Verdict, decide};
 use crate::frame::Frame;
 use crate::pairs::Pairs;
 use crate::runs::Run;
-use crate::statistics::{Cluster, mean};
-
-/// Difference of B and A on one split, or on the mean of all, in shares.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Effect {
-    /// Split; `None` for the mean of all.
-    pub split: Option<String>,
-    /// Pairs of samples, all seeds together.
-    pub pairs: usize,
-    /// Mean of A over the seeds.
-    pub a: f64,
-    /// Mean of B over the seeds.
-    pub b: f64,
-    /// B less A.
-    pub difference: f64,
-    /// 95 % interval clustered by video; `None` for fewer than two videos.
-    pub by_video: Option<(f64, f64)>,
-    /// 95 % interval over training seeds (Student's t). `None` with one seed.
-    pub by_seed: Option<(f64, f64)>,
-    /// The estimates behind the two intervals.
-    #[serde(skip)]
-    pub estimates: [Option<Estimate>; 2],
-    /// The difference of each seed.
-    pub of_seeds: Vec<f64>,
-}
 
 /// Cost per answer: means over samples, splits and seeds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -46,16 +20,6 @@ pub struct Effort {
     pub tokens: f64,
     /// Seconds.
     pub seconds: f64,
-}
-
-/// Both arms on one split with one seed.
-struct Paired {
-    split: String,
-    seed: u64,
-    pairs: usize,
-    a: f64,
-    b: f64,
-    differences: BTreeMap<String, Cluster>,
 }
 
 /// `None` where no seed has both arms.
@@ -83,57 +47,12 @@ pub(super) fn answer(question: &Question, arms: &[Arm]) -> Option<Answer> {
             efforts[1].push(effort(&b));
         }
     }
-    let mut splits: Vec<&str> = Vec::new();
-    for one in &paired {
-        if !splits.contains(&one.split.as_str()) {
-            splits.push(&one.split);
-        }
-    }
-    let mut effects: Vec<Effect> = Vec::new();
-    if splits.len() > 1 {
-        effects.extend(effect(None, &seeds, &paired.iter().collect::<Vec<_>>()));
-    }
-    for split in splits {
-        let of_split: Vec<&Paired> = paired.iter().filter(|one| one.split == split).collect();
-        effects.extend(effect(Some(split), &seeds, &of_split));
-    }
+    let effects = effects(&paired, &seeds);
     let finding =
         effects.first().zip(question.at_least).map(|(effect, points)| judge(effect, points / 100.0));
     let effort = efforts.map(|efforts| average(&efforts));
     let found = !effects.is_empty();
     found.then(|| Answer { question: question.clone(), seeds, effects, effort, finding })
-}
-
-fn effect(split: Option<&str>, seeds: &[u64], paired: &[&Paired]) -> Option<Effect> {
-    let groups: Vec<BTreeMap<String, Cluster>> = paired.iter().map(|one| one.differences.clone()).collect();
-    let means: Vec<f64> = groups.iter().map(|group| mean(group.values())).collect::<Option<_>>()?;
-    if means.is_empty() {
-        return None;
-    }
-    let by_video = Estimate::of_groups(&groups, Support::Difference);
-    let over = |value: &dyn Fn(&Paired) -> f64| {
-        paired.iter().map(|one| value(one)).sum::<f64>() / paired.len() as f64
-    };
-    let of_seed = |seed: &u64| {
-        let of_seed = paired.iter().filter(|one| one.seed == *seed);
-        let means = of_seed.map(|one| mean(one.differences.values()));
-        let means: Vec<f64> = means.collect::<Option<_>>()?;
-        (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
-    };
-    let of_seeds: Vec<f64> = seeds.iter().filter_map(of_seed).collect();
-    let by_seed = Estimate::repetitions(&of_seeds, Support::Difference);
-    let a = over(&|one| one.a);
-    Some(Effect {
-        split: split.map(str::to_owned),
-        pairs: paired.iter().map(|one| one.pairs).sum(),
-        a,
-        b: over(&|one| one.b),
-        difference: means.iter().sum::<f64>() / means.len() as f64,
-        by_video: by_video.and_then(|estimate| estimate.interval()),
-        by_seed: by_seed.and_then(|estimate| estimate.interval()),
-        estimates: [by_video, by_seed],
-        of_seeds,
-    })
 }
 
 /// An expectation holds where both intervals, over other videos and over other trainings, lie beyond it;
@@ -179,6 +98,7 @@ fn average(efforts: &[Effort]) -> Effort {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decide::Support;
     use crate::statistics::ClusteredMean;
 
     /// An effect with a standard error by video and, with `seeds`, one by seed.

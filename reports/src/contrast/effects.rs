@@ -1,0 +1,118 @@
+//! Paired differences of two sets of runs, over splits and seeds.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::decide::{Effect as Estimate, Support};
+use crate::statistics::{Cluster, mean};
+use crate::terminal::{points, points_interval};
+
+/// Name of the mean of all splits.
+pub const ALL: &str = "mean of the splits";
+
+/// Difference of B and A on one split, or on the mean of all, in shares.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Effect {
+    /// Split; `None` for the mean of all.
+    pub split: Option<String>,
+    /// Pairs of samples, all seeds together.
+    pub pairs: usize,
+    /// Mean of A over the seeds.
+    pub a: f64,
+    /// Mean of B over the seeds.
+    pub b: f64,
+    /// B less A.
+    pub difference: f64,
+    /// 95 % interval clustered by video; `None` for fewer than two videos.
+    pub by_video: Option<(f64, f64)>,
+    /// 95 % interval over training seeds (Student's t). `None` with one seed.
+    pub by_seed: Option<(f64, f64)>,
+    /// The estimates behind the two intervals.
+    #[serde(skip)]
+    pub estimates: [Option<Estimate>; 2],
+    /// The difference of each seed.
+    pub of_seeds: Vec<f64>,
+}
+
+impl Effect {
+    /// The difference with its interval in words, e.g. `+67.7 points on the mean of the splits (95 % by video +55.1 to +80.3)`.
+    pub(crate) fn words(&self) -> String {
+        let place = match &self.split {
+            Some(split) => split.clone(),
+            None => format!("the {ALL}"),
+        };
+        let interval = self.by_video.map_or_else(
+            || "no interval from one video".to_owned(),
+            |interval| format!("95 % by video {}", points_interval(interval)),
+        );
+        format!("{} points on {place} ({interval})", points(self.difference))
+    }
+}
+
+/// Both sides on one split with one seed.
+pub(crate) struct Paired {
+    /// Name of the split.
+    pub split: String,
+    /// Seed; without seeds the same for all.
+    pub seed: u64,
+    /// Pairs of samples.
+    pub pairs: usize,
+    /// Mean of A over the pairs.
+    pub a: f64,
+    /// Mean of B.
+    pub b: f64,
+    /// Sums of B less A by video.
+    pub differences: BTreeMap<String, Cluster>,
+}
+
+/// The effects of pairs of runs: on the mean of the splits first, where there are several, then split by split.
+pub(crate) fn effects(paired: &[Paired], seeds: &[u64]) -> Vec<Effect> {
+    let mut splits: Vec<&str> = Vec::new();
+    for one in paired {
+        if !splits.contains(&one.split.as_str()) {
+            splits.push(&one.split);
+        }
+    }
+    let mut effects = Vec::new();
+    if splits.len() > 1 {
+        effects.extend(effect(None, seeds, &paired.iter().collect::<Vec<_>>()));
+    }
+    for split in splits {
+        let of_split: Vec<&Paired> = paired.iter().filter(|one| one.split == split).collect();
+        effects.extend(effect(Some(split), seeds, &of_split));
+    }
+    effects
+}
+
+fn effect(split: Option<&str>, seeds: &[u64], paired: &[&Paired]) -> Option<Effect> {
+    let groups: Vec<BTreeMap<String, Cluster>> = paired.iter().map(|one| one.differences.clone()).collect();
+    let means: Vec<f64> = groups.iter().map(|group| mean(group.values())).collect::<Option<_>>()?;
+    if means.is_empty() {
+        return None;
+    }
+    let by_video = Estimate::of_groups(&groups, Support::Difference);
+    let over = |value: &dyn Fn(&Paired) -> f64| {
+        paired.iter().map(|one| value(one)).sum::<f64>() / paired.len() as f64
+    };
+    let of_seed = |seed: &u64| {
+        let of_seed = paired.iter().filter(|one| one.seed == *seed);
+        let means = of_seed.map(|one| mean(one.differences.values()));
+        let means: Vec<f64> = means.collect::<Option<_>>()?;
+        (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
+    };
+    let of_seeds: Vec<f64> = seeds.iter().filter_map(of_seed).collect();
+    let by_seed = Estimate::repetitions(&of_seeds, Support::Difference);
+    let a = over(&|one| one.a);
+    Some(Effect {
+        split: split.map(str::to_owned),
+        pairs: paired.iter().map(|one| one.pairs).sum(),
+        a,
+        b: over(&|one| one.b),
+        difference: means.iter().sum::<f64>() / means.len() as f64,
+        by_video: by_video.and_then(|estimate| estimate.interval()),
+        by_seed: by_seed.and_then(|estimate| estimate.interval()),
+        estimates: [by_video, by_seed],
+        of_seeds,
+    })
+}

@@ -139,7 +139,7 @@ pub(crate) async fn run_all(
             }
             Err(error) => return Err(error.into()),
         };
-eprintln!("{}", closing_line(&task, &under, &outcome));
+        eprintln!("{}", closing_line(&task, &under, &outcome));
         outcome.summary.unread.iter().for_each(|unread| eprintln!("{task}: {unread}"));
         worst = worst.worse(conclude(&outcome, allow_partial, then));
         let obstacle = match outcome.ended {

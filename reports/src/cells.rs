@@ -194,7 +194,7 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         _ => (effect, scale),
     };
     let paper = published.map(|(row, published)| {
-        let mut why = settings.differences(row, run);
+        let mut why = settings.differences(row, &run.manifest, &run.facts, &run.training);
         // The texts that another harness sent are not in its files.
         why.splice(0..0, manifest.imported.iter().map(|tool| format!("imported from {tool}")));
         let rows = settings.split(&manifest.task.name).map_or(manifest.task.paper_rows, |split| split.rows);
@@ -207,7 +207,7 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         let comparison = compare(row, published, measured, margin(published, rows), why);
         Comparison {
             data_verified: manifest.inputs.verified,
-            unknown_model: settings.unknown_model(row, run),
+            unknown_model: settings.unknown_model(row, &run.manifest, &run.training),
             ..comparison
         }
     });

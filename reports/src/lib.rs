@@ -20,14 +20,17 @@ pub mod decide;
 pub mod export;
 pub mod frame;
 pub mod gate;
+mod labels;
 mod models;
 mod multiplicity;
+mod names;
 pub mod page;
 mod pairs;
 mod paper;
 mod prices;
 mod probes;
 mod protocols;
+mod question;
 mod repeats;
 pub mod rows;
 mod runs;
@@ -48,13 +51,14 @@ pub use cells::{Cell, Comparison};
 pub use claims::{Claim, Judged, Unit};
 pub use contrast::Contrast;
 pub use decide::Verdict;
+pub use labels::name_runs;
 pub use models::Naming;
 pub use paper::{PaperError, PaperNumbers};
 pub use prices::{Price, Prices, TokenPrices};
 pub use probes::Probed;
 pub use protocols::{Side, TwoProtocols};
 pub use repeats::{Measure, Repeats, pass_at};
-pub use runs::{Damaged, ReportError, Run, find_runs, name_runs, readable_runs};
+pub use runs::{Damaged, ReportError, Run, find_runs, readable_runs};
 pub use show::{json, markdown, terminal};
 pub use training::{ABOUT, About, TRAINING, Training};
 
@@ -141,7 +145,7 @@ impl Report {
     /// As [`build`](Self::build), a directory that holds no run, or no run that can be read.
     pub fn read(paths: &[PathBuf], paper_row: Option<&str>) -> Result<Self, ReportError> {
         let (mut counted, damaged) = runs::readable(paths, |path| Run::read(path)?.count())?;
-        runs::name_runs(counted.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
+        name_runs(counted.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
         Ok(Self { damaged, ..Self::of(counted, paper_row)? })
     }
 

@@ -1,7 +1,6 @@
 //! Finds and reads run directories.
 
 mod check;
-mod labels;
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -19,13 +18,13 @@ use paravt_suite::summary::{Summary, SummaryError, summarize};
 use rayon::prelude::*;
 
 use crate::frame::Frame;
+use crate::labels::name_runs;
 use crate::paper::PaperError;
 use crate::rows::{Digest, Rows, samples};
 use crate::settings::DataFacts;
 use crate::training::{TRAINING, Training};
 
 pub(crate) use check::check_record;
-pub use labels::name_runs;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]

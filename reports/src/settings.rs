@@ -15,7 +15,6 @@ use crate::authors::{Authors, BY_AUTHORS};
 use crate::decide::Lost;
 use crate::models::Naming;
 use crate::paper::PaperError;
-use crate::runs::RunDigest;
 use crate::training::Training;
 
 /// Plan fields that only the tool loop reads.
@@ -131,8 +130,13 @@ impl Settings {
     }
 
     /// Why a run's score may not stand beside the published one of `row`; empty where it may.
-    pub(crate) fn differences(&self, row: &str, run: &RunDigest) -> Vec<String> {
-        let RunDigest { manifest, facts, training, .. } = run;
+    pub(crate) fn differences(
+        &self,
+        row: &str,
+        manifest: &Manifest,
+        facts: &DataFacts,
+        training: &Training,
+    ) -> Vec<String> {
         let task = &manifest.task.name;
         let model = self.model(row, manifest, training);
         let other = model.filter(|(naming, _)| *naming == Naming::Other).map(|(_, why)| why);
@@ -190,8 +194,13 @@ impl Settings {
     }
 
     /// What is not known of the model of a run beside a row.
-    pub(crate) fn unknown_model(&self, row: &str, run: &RunDigest) -> Option<String> {
-        let found = self.model(row, &run.manifest, &run.training);
+    pub(crate) fn unknown_model(
+        &self,
+        row: &str,
+        manifest: &Manifest,
+        training: &Training,
+    ) -> Option<String> {
+        let found = self.model(row, manifest, training);
         found.filter(|(naming, _)| *naming == Naming::Unknown).map(|(_, words)| words)
     }
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use paravt_suite::profile::Profile;
 
-use super::question::{Factor, Question};
-use super::{Contrast, MANY, Pair, Side, Varying};
+use super::{Contrast, Pair, Side};
+use crate::names::{MANY, Varying};
+use crate::question::{Factor, Question};
 
 /// Two runs, by their positions, and how they differ.
 struct Edge {

@@ -7,9 +7,7 @@
 
 mod among;
 mod effects;
-mod names;
 mod pair;
-mod question;
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +17,8 @@ use serde::Serialize;
 
 use crate::decide::{Lost, Margin, Verdict, decide};
 use crate::frame::Frame;
+use crate::names::Varying;
+use crate::question::{Factor, Question};
 use crate::runs::{Run, RunDigest};
 use crate::settings::DataFacts;
 use crate::tone::Tone;
@@ -26,12 +26,8 @@ use crate::tone::Tone;
 pub(crate) use among::among;
 pub use effects::{ALL, Effect};
 pub(crate) use effects::{Paired, effects};
-pub(crate) use names::Varying;
 pub use pair::Pair;
-pub(crate) use question::Question;
 
-/// Runs of a split up to which each is compared with each; of more, every one with the first.
-const MANY: usize = 12;
 /// Differences that a sentence names.
 const NAMED: usize = 3;
 
@@ -121,7 +117,7 @@ impl Contrast {
                 }),
             }
         }
-        let factor = pairs.first().map_or(question::Factor::Nothing, |pair| pair.factor.clone());
+        let factor = pairs.first().map_or(Factor::Nothing, |pair| pair.factor.clone());
         let name = |of: fn(&Pair) -> &String| {
             let first = pairs.first().map(of)?;
             pairs.iter().all(|pair| of(pair) == first).then(|| first.clone())

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use paravt_suite::run::Difference;
 use serde::Serialize;
 
-use super::question::Factor;
 use super::{Side, tone, word};
 use crate::decide::{Effect, Family, Lost, Margin, Verdict};
 use crate::pairs::{Flip, Flips, Pairs};
+use crate::question::Factor;
 use crate::runs::ReportError;
 use crate::statistics::{Cluster, mean};
 use crate::tone::Tone;

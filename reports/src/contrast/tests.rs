@@ -2,9 +2,10 @@ use paravt_suite::fixtures;
 use paravt_suite::protocol::PromptMode;
 use paravt_suite::run::Manifest;
 
-use super::question::{Factor, Question};
-use super::{Side, Varying, among};
+use super::{Side, among};
 use crate::decide::Lost;
+use crate::names::Varying;
+use crate::question::{Factor, Question};
 use crate::rows::samples;
 
 /// A run with the tool.

@@ -30,8 +30,9 @@ use paravt_suite::printable::printable_line;
 use paravt_suite::run::Manifest;
 use serde::{Deserialize, Serialize};
 
-use crate::contrast::{Contrast, Pair, Side, Varying};
+use crate::contrast::{Contrast, Pair, Side};
 use crate::decide::Lost;
+use crate::names::Varying;
 use crate::runs::{ReportError, Run};
 use baseline::Split;
 

@@ -260,7 +260,7 @@ fn records_of_another_run_are_refused() {
     drop(Journal::create(dir.path(), &manifest()).unwrap());
     let good = record(1, 1.0);
     for (change, said) in [
-        ((|r| r.protocol = "other".into()) as fn(&mut Record), "protocol is other, not p"),
+        ((|r| r.protocol = "other".into()) as fn(&mut Record), "protocol is other, not native (p)"),
         (|r| r.profile = Profile::Paper, "profile is paper, not strict"),
         (|r| r.sample.task = "mlvu".into(), "split is mlvu, not made_up"),
         (|r| r.score.value = 5.0, "score is 5, not between 0 and 1"),

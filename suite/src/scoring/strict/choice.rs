@@ -287,7 +287,10 @@ fn led(text: &str, options: &Options) -> Said {
             if other == letter
                 && (!mark.trim().is_empty() || taken == said.len() || ends_text(line, &said, taken)) =>
         {
-            return alternatives(after, options, letter, "option");
+            return match option_after(&said[taken..], options) {
+                true => Open,
+                false => alternatives(after, options, letter, "option"),
+            };
         }
         // The text of another option.
         Some((_, taken)) if taken == said.len() => return Open,

@@ -6,13 +6,14 @@ use paravt_suite::profile::Profile;
 use paravt_suite::run::Manifest;
 use serde_json::Value;
 
-use super::MANY;
-use super::question::Question;
 use crate::models;
+use crate::question::Question;
 
 /// The order in which fields stand in a name; all others follow.
 const ORDER: [&str; 8] =
     ["mode", "model", "protocol", "backend", "nframes", "max_turns", "max_parallel", "max_tokens"];
+/// Runs of a split up to which each is compared with each; of more, every one with the first.
+pub(crate) const MANY: usize = 12;
 /// Characters of a value in a name.
 const LONGEST: usize = 40;
 

@@ -17,7 +17,6 @@ use serde::Serialize;
 
 use crate::decide::{Lost, Margin, Verdict, decide};
 use crate::frame::Frame;
-use crate::names::Varying;
 use crate::question::{Factor, Question};
 use crate::runs::{Run, RunDigest};
 use crate::settings::DataFacts;

@@ -577,28 +577,20 @@ fn is_said(text: &str, start: usize, end: usize) -> bool {
     if CONTRAST.is_match(&text[start..]) {
         return true;
     }
-    !is_question
-        && (!CONDITION.is_match(before) || SOFTENED.is_match(before))
-        && !OTHERS.is_match(before)
-        && !NEGATED.is_match(before)
-        && !(text[start..end].contains(char::is_alphabetic) && leads::is_of_other_answer(before))
-        && !leads::is_clause_denied(before)
-        && !sentence.is_empty()
+    let depends = CONDITION.is_match(before) && !SOFTENED.is_match(before);
+    let is_others = text[start..end].contains(char::is_alphabetic) && leads::is_of_other_answer(before);
+    let is_denied = NEGATED.is_match(before) || leads::is_clause_denied(before);
+    !(is_question || depends || is_others || is_denied || OTHERS.is_match(before) || sentence.is_empty())
 }
 
 /// The beginning of the sentence that holds a place, and the sentence from there on.
 fn sentence_of(text: &str, at: usize) -> (&str, &str) {
     let (before, from) = (close_before(text, at), at - close_before(text, at).len());
-    let stop = before
-        .char_indices()
-        .filter(|(at, c)| match c {
-            '\n' | '!' | '?' | '！' | '？' | ';' | '；' => true,
-            '.' => {
-                before[at + 1..].starts_with(char::is_whitespace) || before[at + 1..].starts_with(is_unspaced)
-            }
-            _ => false,
-        })
-        .last();
+    let stop = before.char_indices().rfind(|(at, c)| match c {
+        '\n' | '!' | '?' | '！' | '？' | ';' | '；' => true,
+        '.' => before[at + 1..].starts_with(char::is_whitespace) || before[at + 1..].starts_with(is_unspaced),
+        _ => false,
+    });
     let start = from + stop.map_or(0, |(at, c)| at + c.len_utf8());
     (&text[start..at], &text[start..])
 }

@@ -225,9 +225,8 @@ fn ranges<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<Item = Pair
             || is_whole
             || is_bracketed
             || is_time(text, head, second);
-        let is_other = is_bracketed.then_some(false).unwrap_or_else(|| {
-            first.kind == Kind::Bare && second.kind == Kind::Bare && is_no_time(text, head, second)
-        });
+        let is_bare = first.kind == Kind::Bare && second.kind == Kind::Bare;
+        let is_other = !is_bracketed && is_bare && is_no_time(text, head, second);
         // `the 80s`, `her 30s`
         static DECADE: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:the|her|his|their|my)\s*$"));
         let is_decade = first.value % 10.0 == 0.0

@@ -143,7 +143,7 @@ pub(super) fn plain(text: &str) -> String {
     let text = with_boxes(&text);
     let text = LEFT.replace_all(&text, " ");
     let text = TOKEN.replace_all(&text, " ");
-    let lines = text.lines().map(|line| undressed(line));
+    let lines = text.lines().map(undressed);
     lines.collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
@@ -162,7 +162,7 @@ fn ends_of(text: &str) -> Cow<'_, str> {
     let end = &text[start..];
     let end = end
         .find(['\n', '.', '。'])
-        .map_or(end, |at| &end[at + 1..].trim_start_matches(|c: char| !c.is_whitespace() && c.is_ascii()));
+        .map_or(end, |at| end[at + 1..].trim_start_matches(|c: char| !c.is_whitespace() && c.is_ascii()));
     Cow::Owned(format!("{first}\n{end}"))
 }
 

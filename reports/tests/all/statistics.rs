@@ -125,15 +125,22 @@ fn statistics_equal_those_of_scipy_and_statsmodels() {
     }
 
     assert_eq!(reference.grouped.len(), groups.len());
+    let mut with_interval = 0;
     for (groups, peer) in groups.iter().zip(&reference.grouped) {
         let groups: Vec<_> = groups.iter().map(|rows| by_video(rows)).collect();
         let found = mean_of_means(&groups).unwrap();
         assert_close(found.mean, peer.0, "mean of means");
         assert_close(found.standard_error, peer.1, "its error");
-        let (low, high) = Effect::of_mean(found, Support::Difference).unwrap().interval().unwrap();
-        assert_close(low, peer.2, "its low end");
-        assert_close(high, peer.3, "its high end");
+        // A mean that rests on few of many videos has no interval.
+        if let Some((low, high)) =
+            Effect::of_mean(found, Support::Difference).and_then(|mean| mean.interval())
+        {
+            assert_close(low, peer.2, "its low end");
+            assert_close(high, peer.3, "its high end");
+            with_interval += 1;
+        }
     }
+    assert!(with_interval > 0, "no mean over groups has an interval");
     assert_eq!(reference.student.len(), repetitions.len());
     for (values, peer) in repetitions.iter().zip(&reference.student) {
         let (low, high) = Effect::repetitions(values, Support::Unbounded).unwrap().interval().unwrap();

@@ -8,7 +8,7 @@ use paravt_suite::run::Manifest;
 
 use crate::names::Varying;
 
-/// Calls runs by what differs between those of a split ([`Varying`]): `with tool` and `without tool`,
+/// Calls runs by what differs between those of a split (`Varying`): `with tool` and `without tool`,
 /// `64 frames` and `32 frames`. A label that a run was given stays. Runs that would still be called the same get the part
 /// of their folders' names that differs: `mine (a)` and `mine (b)` for `a/videomme` and `b/videomme`.
 pub fn name_runs<'a>(runs: impl IntoIterator<Item = (PathBuf, &'a mut Manifest)>) {

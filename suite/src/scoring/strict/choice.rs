@@ -36,7 +36,7 @@ use Said::{Nothing, One, Open};
 /// | `option` | a letter in front of its option's text, or of an explanation | a list of options; the text of another option |
 /// | `option_text` | the text of one option and nothing else | a text that two options have |
 /// | `boxed` | the last box | a box with two letters |
-/// | `answer_is` | the last phrase of [`LEADS`] and what follows | articles, conditions, others' opinions, negations, `B or C` |
+/// | `answer_is` | the last phrase of `LEADS` and what follows | articles, conditions, others' opinions, negations, `B or C` |
 /// | `called_right` | `B is correct` | the same in a condition or with a but |
 /// | `checked` | the only line of a list or table with a check mark | two marked lines |
 /// | `letter_line` | a line that is one letter, or one option with its text | lines of a list |

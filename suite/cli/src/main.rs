@@ -6,7 +6,6 @@
 mod output;
 
 mod allocator;
-mod asked;
 mod command_line;
 mod commands;
 mod engines;

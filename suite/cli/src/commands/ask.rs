@@ -18,7 +18,7 @@ use paravt_suite::reference::Reference;
 use paravt_suite::sample::{Gold, Question, Sample};
 use paravt_suite::videos::VideoStore;
 
-use crate::asked;
+use crate::commands::asked;
 use crate::commands::data::fetch::model_folder;
 use crate::commands::run::PlanArgs;
 use crate::exit::{Exit, OrPreflight as _};

@@ -1,6 +1,7 @@
 //! One file per command: flags in, one call, exit code out.
 
 pub(crate) mod ask;
+mod asked;
 pub(crate) mod audit;
 pub(crate) mod check;
 pub(crate) mod compare;

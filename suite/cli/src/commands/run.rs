@@ -21,7 +21,7 @@ use paravt_suite::record::SampleErrorClass;
 use paravt_suite::task::{Benchmark, Task as _};
 use paravt_upstream::pyvision;
 
-use crate::asked;
+use crate::commands::asked;
 use crate::commands::data::fetch::model_folder;
 use crate::commands::protocol::ProtocolChoice;
 use crate::commands::protocol::chosen::Chosen;

@@ -1,10 +1,12 @@
 //! `audit` of sample files of other harnesses, alone, in pairs and beside the data of a split.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::common::{bench, text, world};
+use crate::common::server::{Script, Server};
+use crate::common::{bench, ok, text, world};
 
 const FAILED: &str = "[LMMS_EVAL_REQUEST_FAILED after 2 retries] Error code: 500";
 
@@ -160,4 +162,59 @@ fn what_cannot_be_audited_is_named() {
         let (code, said) = audit(&[&file], &[]);
         assert!(code == 2 && said.contains(words), "{code} {said}");
     }
+}
+
+/// Choices of the corpus that the rules of answers are held to.
+static REPLIES: LazyLock<Vec<Value>> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/replies");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let all = read("choice_english.jsonl") + &read("choice_other.jsonl");
+    let rows = all.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    rows.filter(|row| row["kind"] == "choice" && !row["options"].to_string().contains("\\n")).collect()
+});
+
+/// The reply that a question's number stands for.
+fn reply(asked: &str) -> String {
+    let number = asked.split_once("row ").unwrap().1.split('?').next().unwrap();
+    REPLIES[number.parse::<usize>().unwrap()]["reply"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_run_reads_each_reply_as_the_audit_of_its_log_does() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("clips")).unwrap();
+    std::fs::copy(world().join("lvbench/nanoLV_0.mp4"), dir.path().join("clips/a.mp4")).unwrap();
+    let (mut rows, mut log) = (Vec::new(), Vec::new());
+    for (number, line) in REPLIES.iter().enumerate() {
+        let options = line["options"].as_array().unwrap();
+        rows.push(json!({"id": number, "clip": "a", "q": format!("row {number}?"), "options": options, "right": "A"}));
+        let listed = options
+            .iter()
+            .zip('A'..)
+            .map(|(option, letter)| format!("\n{letter}. {}", option.as_str().unwrap()));
+        let input = format!("row {number}?{}", listed.collect::<String>());
+        log.push(json!({"doc_id": number, "target": "A", "input": input, "resps": [[line["reply"]]],
+            "filtered_resps": [line["reply"]], "acc": 0.0}));
+    }
+    write(dir.path(), "rows.json", &json!(rows).to_string());
+    let task = "name = \"replies\"\nlayout = { annotations = [\"rows.json\"], videos = [\"clips\"] }\n[row]\n\
+                kind = \"choice\"\nid = \"id\"\nvideo = \"{clip}.mp4\"\nquestion = \"q\"\noptions = \"options\"\n\
+                answer = \"right\"\n";
+    let task = write(dir.path(), "replies.toml", task);
+    let server = Server::start(Script { reply: Some(reply), ..Script::default() });
+    let ran = dir.path().join("ran");
+    let mut command = bench();
+    command.args(["run", "--mode", "direct", "--nframes", "4", "--base-url", &server.base_url, "--task"]);
+    ok(command.arg(&task).arg("--out").arg(&ran));
+    let log = write(dir.path(), "20260101_samples_replies.jsonl", &lines(&log));
+    let audited = dir.path().join("audited");
+    let (_, said) = audit(&[&log], &["-o", audited.to_str().unwrap()]);
+    let read = |folder: &Path| -> Vec<(usize, Option<String>, Option<String>)> {
+        let runs = paravt_reports::find_runs(&[folder.to_owned()]).unwrap();
+        let records = runs.into_iter().flat_map(|run| run.records);
+        records.map(|record| (record.sample.row, record.score.prediction, record.score.rule)).collect()
+    };
+    let (ran, audited) = (read(&ran), read(&audited));
+    assert_eq!(ran.len(), REPLIES.len(), "{said}");
+    assert_eq!(ran, audited);
 }

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use super::leads::{CONDITION, NEGATED, OTHERS, REFUSED};
+use super::leads::{CONDITION, NEGATED, OTHERS, REFUSED, TAKEN_BACK};
+use super::options::is_unspaced;
 use super::reply::{BOX, Reply, close_after, close_before, json, plain, regex};
 use super::times::{Figure, Kind, figures};
 use crate::reference::Tag;
@@ -123,7 +124,7 @@ fn in_text(text: &str) -> Option<(TimeSpan, &'static str)> {
     }
     let last = *pairs.last()?;
     // What is refused after the last interval takes it back.
-    if REFUSED.is_match(&text[last.end..]) {
+    if REFUSED.is_match(&text[last.end..]) || TAKEN_BACK.is_match(&text[last.end..]) {
         return None;
     }
     let same = pairs.iter().all(|pair| pair.span == last.span);
@@ -132,13 +133,13 @@ fn in_text(text: &str) -> Option<(TimeSpan, &'static str)> {
         (true, _) => Some((last.span, last.rule)),
         (false, Some(boxed)) => Some((boxed.span, boxed.rule)),
         // Several behind each other are as many answers.
-        (false, None) if is_listed(text, &pairs) => None,
-        (false, None) if is_concluded(text, &last) || is_last_line(text, &last) => {
+        (false, None) if is_listed(text, &pairs) || are_lines(text, &pairs) => None,
+        (false, None) if is_concluded(text, &pairs, &last) || is_last_line(text, &last) => {
             Some((last.span, last.rule))
         }
         // One that is declared, and others told beside it.
         (false, None) => {
-            let declared: Vec<&Pair> = pairs.iter().filter(|pair| is_declared(text, pair)).collect();
+            let declared: Vec<&Pair> = pairs.iter().filter(|pair| is_declared(text, &pairs, pair)).collect();
             let first = declared.first()?;
             declared.iter().all(|pair| pair.span == first.span).then_some((first.span, first.rule))
         }
@@ -161,8 +162,9 @@ fn before(text: &str, at: usize) -> &str {
             false
         }
         '.' => {
-            head[at + 1..].starts_with(char::is_whitespace)
-                && !head[..*at].ends_with(|c: char| c.is_ascii_digit())
+            head[at + 1..].starts_with(is_unspaced)
+                || head[at + 1..].starts_with(char::is_whitespace)
+                    && !head[..*at].ends_with(|c: char| c.is_ascii_digit())
                 || head[at + 1..].starts_with(char::is_whitespace)
                     && head[at + 1..].trim_start().starts_with(|c: char| c.is_uppercase())
         }
@@ -175,7 +177,7 @@ fn before(text: &str, at: usize) -> &str {
 fn ranges<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<Item = Pair> + 'a {
     static JOINT: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r#"^(?:\s*in\b|[\s-]*(?i:second|minute)?\s*(?i:marks?)|\s*\((?i:start|begin\w*)\))?[\s\])>"',]*(?:-{1,3}>?|…|\.{2,3}|–|—|−|‐|‑|~|〜|∼|→|⇒|=>|(?i:up until|up to|to|until|till|through|thru|and|bis zu|bis|und|jusqu'à|jusqu’à|à|au|hasta|al|a|y|et|até|e|fino a|to about|до|по|и)\b|至|到|から|부터|에서|よ?り)[\s\[(<"']*(?:(?i:about|around|approximately|roughly|approx\.?|circa|ca\.|ungefähr|etwa|environ|the|vers|las|los|la|les|le|el|il|sekunden?|seconds?|secondes?|segundos?|secondo|secondi|minutes?|minuten?|min|sec|t\s*=)\s*|第|约|約|~)*[\s\[(<"']*$"#,
+            r#"^(?:\s*in\b|[\s-]*(?i:second|minute)?\s*(?i:marks?)|\s*\((?i:start|begin\w*)\))?[\s\])>"',]*(?:-{1,3}>?|…|\.{2,3}|–|—|−|‐|‑|~|〜|∼|→|⇒|=>|(?i:up until|up to|to|until|till|through|thru|and|bis zu|bis|und|jusqu'à|jusqu’à|à|au|hasta|al|a|y|et|até|e|fino a|to about|до|по|и)\b|至|到|から|부터|에서|よ?り)[\s\[(<"']*(?:(?i:about|around|approximately|roughly|approx\.?|circa|ca\.|ungefähr|etwa|environ|the|vers|las|los|la|les|le|el|il|sekunden?|seconds?|secondes?|segundos?|secondo|secondi|minutes?|minuten?|minutos?|minuto|min|sec|t\s*=)\s*|第|约|約|~)*[\s\[(<"']*$"#,
         )
     });
     static COMMA: LazyLock<Regex> = LazyLock::new(|| regex(r#"^[\s"'>]*[,;/|]?[\s"'<]*$"#));
@@ -193,9 +195,15 @@ fn ranges<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<Item = Pair
                 .starts_with([']', ')', '}', '>']);
         let is_whole = text[..first.start].trim().trim_matches(['[', '(', '"', BOX]).is_empty()
             && text[second.end..].trim().trim_matches([']', ')', '.', '"']).is_empty();
+        // Cells of a table whose heading names a start and an end.
+        static HEADING: LazyLock<Regex> = LazyLock::new(|| {
+            regex(r"(?im)^.*\b(?:start|begin|from)\b[^|\n]*\|[^|\n]*\b(?:end|finish|to)\b.*$")
+        });
+        let is_row = joint.trim() == "|" && HEADING.is_match(&text[..first.start]);
         let is_joined = match COMMA.is_match(joint) {
+            true if is_row => true,
             true => is_bracketed && joint.contains([',', ';', '|', '/']) || is_whole,
-            false => JOINT.is_match(joint) && (!AND.is_match(joint) || BETWEEN.is_match(head)),
+            false => JOINT.is_match(joint) && (!AND.is_match(joint) || is_whole || BETWEEN.is_match(head)),
         };
         if !is_joined || first.value < 0.0 || second.value < 0.0 {
             return None;
@@ -217,10 +225,7 @@ fn ranges<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<Item = Pair
         if first.kind == Kind::Bare && second.kind == Kind::Unit && !tail.is_empty() {
             start *= shared_unit(text, second);
         }
-        let is_line = line_of(text, first.start).lines().next().is_some_and(|line| {
-            line.trim_matches([BOX, ' ', '.', '[', ']', '(', ')']).len() <= second.end - first.start
-        });
-        let is_timed = is_line
+        let is_timed = is_row
             || [first, second].iter().any(|figure| figure.kind != Kind::Bare)
             || is_whole
             || is_bracketed
@@ -237,13 +242,10 @@ fn ranges<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<Item = Pair
                 .skip_while(char::is_ascii_digit)
                 .take(1)
                 .all(|c| c == 's' || c == ' ');
-        (!is_other && !is_decade && !is_aside(head)).then_some(Pair {
-            at: first.start,
-            end: second.end,
-            span: TimeSpan::new(start, second.value),
-            is_timed,
-            rule: "range",
-        })
+        let span = TimeSpan::new(start, second.value);
+        let pair = Pair { at: first.start, end: second.end, span, is_timed, rule: "range" };
+        let is_timed = is_timed || is_line(text, &pair);
+        (!is_other && !is_decade && !is_aside(head)).then_some(Pair { is_timed, ..pair })
     })
 }
 
@@ -321,7 +323,7 @@ fn is_no_time(text: &str, head: &str, second: &Figure) -> bool {
 fn is_aside(head: &str) -> bool {
     static ASIDE: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)(?:\b(?:open|opens|scheduled?|schedule|office hours|timetable|bus|train|clock|watch|confidence|probability|temperature|in real life|o'clock|score|le score)\b[^.\n]*|\b(?:whole|entire|full|total)\s+(?:length|duration|video|clip)\b[^.\n]*|\((?:confidence|about|in real life)[^)]*)$",
+            r"(?i)(?:\b(?:(?:shop|store|office|museum|library)\b[^.\n]*\bopens?|scheduled?|schedule|office hours|timetable|(?:bus|train) (?:leaves|departs|arrives|runs|times?)|clock|watch|confidence|probability|temperature|in real life|o'clock)\b[^.\n]*|\bscore\b[^.,\n]{0,30}|\b(?:whole|entire|full|total)\s+(?:length|duration|video|clip)\b[^.\n]*|\((?:confidence|about|in real life)[^)]*)$",
         )
     });
     ASIDE.is_match(head)
@@ -373,7 +375,7 @@ impl Role {
         });
         static END: LazyLock<Regex> = LazyLock::new(|| {
             regex(
-                r"(?i)\b(?:end\w*|finish\w*|stop\w*|conclud\w*|until|till|over by|disappear\w*|ceases?|closes|endet|ende|aufhört|bis|fin|finit|se termine|termine\w*|s'arrête|termina|acaba|finale|fine|finisce|конец|заканчивается)\b|结束|結束|终止|終わ|終了|まで|持续到|끝|종료",
+                r"(?i)\b(?:end\w*|finish\w*|stop\w*|conclud\w*|until|till|over by|disappear\w*|ceases?|closes|(?:is|are) (?:done|over|through)|endet|ende|aufhört|bis|fin|finit|se termine|termine\w*|s'arrête|termina|acaba|finale|fine|finisce|конец|заканчивается)\b|结束|結束|终止|終わ|終了|まで|持续到|끝|종료",
             )
         });
         static START_BEHIND: LazyLock<Regex> = LazyLock::new(|| {
@@ -414,10 +416,22 @@ fn is_denied(text: &str, pair: &Pair) -> bool {
     });
     static LENGTH: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)\b(?:takes?|for|every|lasts?|waits?|another|after|within)\s+(?:about |around |some |only )?$",
+            r"(?i)\b(?:takes?|(?:pause|gap|break|delay|silence) of|for|every|lasts?|waits?|another|after|within)\s+(?:about |around |some |only )?$",
         )
     });
-    if LENGTH.is_match(before(text, pair.at)) {
+    // What the question was about, not what it asks for.
+    static WINDOW: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)\b(?:asked me to|told me to|look(?:ed|ing)? only at|only looked at|window (?:of|from)|the part (?:from|between))\b[^.\n]*$",
+        )
+    });
+    // `It starts between 5 and 10 s`: where a start lies.
+    static SOMEWHERE: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)\b(?:starts?|begins?|ends?)\s+(?:somewhere\s+|sometime\s+)?between\s*$|\b(?:somewhere|sometime)\s+(?:from|between)\s*$",
+        )
+    });
+    if SOMEWHERE.is_match(before(text, pair.at)) || LENGTH.is_match(before(text, pair.at)) {
         return true;
     }
     let head = before(text, pair.at);
@@ -427,6 +441,8 @@ fn is_denied(text: &str, pair: &Pair) -> bool {
     NEGATED.is_match(&bare)
         || OTHERS.is_match(head)
         || NOT.is_match(head)
+        || REFUSED.is_match(head)
+        || WINDOW.is_match(head)
         || CONDITION.is_match(head)
         || BEHIND.is_match(tail)
         || is_question
@@ -462,10 +478,23 @@ fn is_listed(text: &str, pairs: &[Pair]) -> bool {
             .is_some_and(|between| !between.contains('\n') && JOINT.is_match(between))
 }
 
+/// Whether the last two intervals are lines of a list.
+fn are_lines(text: &str, pairs: &[Pair]) -> bool {
+    let [.., one, other] = pairs else { return false };
+    one.span != other.span
+        && is_line(text, one)
+        && is_line(text, other)
+        && text.get(one.end..other.at).is_some_and(|between| between.matches('\n').count() == 1)
+}
+
+fn is_line(text: &str, pair: &Pair) -> bool {
+    let line = line_of(text, pair.at).lines().next().unwrap_or_default();
+    line.trim_matches([BOX, ' ', '.', '[', ']', '(', ')']).len() <= pair.end - pair.at
+}
+
 /// Whether an interval is all that the last line holds.
 fn is_last_line(text: &str, pair: &Pair) -> bool {
-    let line = line_of(text, pair.at).trim();
-    !line.contains('\n') && line.trim_matches([BOX, ' ', '.', '[', ']', '(', ')']).len() <= pair.end - pair.at
+    !line_of(text, pair.at).trim().contains('\n') && is_line(text, pair)
 }
 
 /// A number behind the word for minutes is one of them: `minute 2`.
@@ -484,8 +513,15 @@ fn with_unit_before(text: &str, figure: Figure) -> Figure {
     }
 }
 
+/// The sentence up to an interval, from the interval before on: what stands in front of that one is about it.
+fn between<'a>(text: &'a str, pairs: &[Pair], pair: &Pair) -> &'a str {
+    let since = pairs.iter().map(|pair| pair.end).filter(|end| *end <= pair.at).max().unwrap_or(0);
+    let head = before(text, pair.at);
+    &head[head.len() - head.len().min(pair.at - since)..]
+}
+
 /// Whether an interval is said to be the answer, or is the first line alone.
-fn is_declared(text: &str, pair: &Pair) -> bool {
+fn is_declared(text: &str, pairs: &[Pair], pair: &Pair) -> bool {
     static DECLARED: LazyLock<Regex> = LazyLock::new(|| {
         regex(
             r"(?i)\b(?:answer|(?:event|action|moment|scene|described \w+)\s+(?:occurs?|happens?|takes place|is|can be seen|appears?))\b[^.\n]*$|答案",
@@ -495,20 +531,20 @@ fn is_declared(text: &str, pair: &Pair) -> bool {
     let is_line = pair.at < line.len()
         && line.len() <= pair.end - pair.at + 6
         && line_of(text, pair.at).len() == text.len();
-    is_line || DECLARED.is_match(before(text, pair.at))
+    is_line || DECLARED.is_match(between(text, pairs, pair))
 }
 
 /// Whether the last interval of several replaces the others.
-fn is_concluded(text: &str, pair: &Pair) -> bool {
+fn is_concluded(text: &str, pairs: &[Pair], pair: &Pair) -> bool {
     static CONCLUSION: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)\b(?:answer|final(?:ly)?|therefore|thus|hence|so|in conclusion|conclude|correct(?:ion|ed)?|actually|rather|instead|wait|relevant|asked|in (?:the )?question|you asked|best match|most likely|overall|in summary|in short|to sum up|matches|must be|antwort|also|daher|gesucht\w*|réponse|donc|respuesta|por tanto|por lo tanto|resposta|risposta|ответ)\b|因此|所以|答案|故|综上|したがって|よって|答え|最终|正确",
+            r"(?i)\b(?:answer|final(?:ly)?|therefore|thus|hence|so|in conclusion|conclude|correct(?:ion|ed)?|actually|rather|instead|wait|relevant|asked|in (?:the )?question|you asked|best match|most likely|overall|taken together|altogether|all in all|in total|in summary|in short|to sum up|matches|must be|antwort|also|daher|gesucht\w*|réponse|donc|respuesta|por tanto|por lo tanto|resposta|risposta|ответ)\b|因此|所以|答案|故|综上|したがって|よって|答え|最终|正确",
         )
     });
-    let head = before(text, pair.at);
+    let head = between(text, pairs, pair);
     static TAKEN: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)(?:^|[.!?…\n–—-]\s*)(?:(?:no,? )?wait[,.!…]|correction|scratch that|on second (?:thoughts?|look)|no,|actually|sorry[,.]|hmm)[^\n]{0,160}$",
+            r"(?i)(?:^|[.!?…\n–—-]\s*)(?:(?:no,? )?wait[,.!…]|correction|scratch that|on second (?:thoughts?|look)|no,|actually|sorry[,.]|hmm|non,|nein,|doch nicht|en realidad)[^\n]{0,300}$",
         )
     });
     if TAKEN.is_match(close_before(text, pair.at)) {

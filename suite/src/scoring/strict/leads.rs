@@ -31,8 +31,8 @@ const FILLERS: &str = r"(?:(?:(?:therefore|thus|hence|then|so|now|clearly|most l
 /// All phrases. `(?i)` is theirs alone: letters are told apart by case afterwards.
 pub(super) static LEADS: LazyLock<Vec<Lead>> = LazyLock::new(|| {
     let lead = |strength, pattern: &str| Lead { pattern: regex(&format!("(?i){pattern}")), strength };
-    let is = r"(?:(?:is|was|are|would be|would have to be|should be|must be|must therefore be|has to be|will be|can only be|might be|may be|could be|appears to be|seems to be|remains|stays(?: at| with)?|becomes)\b|=|:|->|→|⇒|=>|--?|–|—)";
-    let adverb = r"(?:,?\s*(?:therefore|thus|then|hence|so|clearly|most likely|likely|probably|definitely|certainly|actually|indeed|simply|also|still|here|now|of course|in this case)\b\s*,?\s*)*";
+    let is = r"(?:(?:is|was|are|(?:would|should|must)(?: therefore| thus| then| hence| so| clearly| most likely)? be|would have to be|has to be|will be|can only be|might be|may be|could be|appears to be|seems to be|remains|stays(?: at| with)?|becomes)\b|=|:|->|→|⇒|=>|--?|–|—)";
+    let adverb = r"(?:,?\s*(?:therefore|thus|then|hence|so|clearly|most likely|most probably|likely|probably|definitely|certainly|actually|indeed|simply|also|still|here|now|of course|in this case)\b\s*,?\s*)*";
     let of = r"(?:\s+(?:to|for|of|from|among|that|which|you)\b[^.\n:]{0,80}?)?";
     vec![
         lead(
@@ -63,7 +63,7 @@ pub(super) static LEADS: LazyLock<Vec<Lead>> = LazyLock::new(|| {
         ),
         lead(
             Weak,
-            r"(?:^|[.!?\n…]\s*|,\s*)(?:and\s+)?(?:therefore|thus|hence|so|finally|overall|in conclusion|conclusion|consequently|accordingly|ergo|in short|in summary|en resumen|en conclusión|así que|en résumé|en conclusion|zusammenfassend|insomma|em resumo|в итоге|final|ok|okay|yes|sure|definitely|probably|actually|correction|no|rather)\b\s*[,:]?\s*(?:(?:it is|it's|it must be|that's|I choose|I pick)\s+)?(?:option|answer|choice|letter)?\s*",
+            r"(?:^|[.!?\n…]\s*|,\s*)(?:and\s+)?(?:therefore|thus|hence|so|finally|overall|by elimination|in conclusion|conclusion|consequently|accordingly|ergo|in short|in summary|en resumen|en conclusión|así que|en résumé|en conclusion|zusammenfassend|insomma|em resumo|в итоге|final|ok|okay|yes|sure|definitely|probably|actually|correction|no|rather)\b\s*[,:]?\s*(?:(?:it is|it's|it must be|that's|I choose|I pick)\s+)?(?:option|answer|choice|letter)?\s*",
         ),
         lead(
             Weak,
@@ -78,13 +78,33 @@ pub(super) static LEADS: LazyLock<Vec<Lead>> = LazyLock::new(|| {
             r"(?m)(?:^|[.!?]\s+)(?:my\s+|final\s+)*(?:decision|prediction|correct|solution|result|selected|final|output|verdict|label|letter)\s*[:=]\s*",
         ),
         // What is said to be a label with its own text.
-        lead(Label, r"\b(?:is|are|was|were|would be|represents|shows|depicts)\s+"),
+        lead(
+            Label,
+            &format!(r"\b(?:is|are|was|were|would be|represents|shows|depicts)(?:\s+|\s*:\s*){adverb}"),
+        ),
         // A noun alone, where the letter ends the sentence.
         lead(
             Weak,
             r"(?:^|[:;,.，。、：]\s*|\b(?:so|thus|hence|therefore|bleibt nur|bleibt|donc|also)\s+)(?:the\s+|la\s+|die\s+)?(?:answer|réponse|antwort|antwortmöglichkeit|respuesta|resposta|risposta|opzione|ответ|答案|选项|選項|選択肢|gabarito)\s+",
         ),
         lead(Strong, r"\bgabarito\s*:\s*"),
+        lead(
+            Weak,
+            r"(?:^|[,.;:!?…\n—–-]\s*)(?:sorry,?\s+)?(?:I mean|I meant|no,? wait|my mistake)[\s,:]*(?:it is|it's)?\s*(?:option\s+)?",
+        ),
+        lead(
+            Weak,
+            r"\b(?:ist|est|es|è|é)\s+(?:die|la|a)\s+(?:(?:richtige|korrekte|bonne)\s+)?(?:antwort|réponse|respuesta|resposta|risposta)\s+",
+        ),
+        lead(Weak, r"我(?:认为|觉得|想|猜)?(?:应该)?是\s*"),
+        lead(Strong, r"\b(?:what|all that) (?:remains|is left) (?:is|are)\s+(?:option\s+)?"),
+        // Arabic, Hindi
+        lead(
+            Strong,
+            r"(?:الإجابة|الاجابة|الجواب|الخيار)(?:\s+(?:الصحيحة|الصحيح|النهائية|هي|هو|رقم|الحرف))*\s*:?\s*",
+        ),
+        lead(Strong, r"(?:उत्तर|विकल्प|जवाब)(?:\s+(?:है|विकल्प|होगा))*\s*:?\s*"),
+        lead(Strong, r"\b(?:trifft|stimmt|passt)\s+(?:nur\s+)?(?:die\s+)?(?:antwort|option|aussage)\s+"),
         // Chinese
         lead(
             Strong,
@@ -159,8 +179,8 @@ pub(super) static LEADS: LazyLock<Vec<Lead>> = LazyLock::new(|| {
 /// A letter that is called the answer after it, as group 1: `B is correct`.
 pub(super) static CALLED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
-        r"(?:^|[^\w-])(?i:(?:option|choice|answer|letter|statement)\s+)?[(\[]?([A-Z])[)\].]?(?i:(?:\s*[(:,–—-][^.\n]{0,120}?[),–—-]?)?\s+(?:is|remains|seems|looks|appears|must be|would be|has to be|should be|stands out as|stands as)(?:\s+(?:to be|likely|most likely|therefore|thus|hence|clearly|definitely|indeed|probably|certainly|obviously|actually|also))*\s+(?:the\s+)?(?:only\s+|single\s+|one\s+)?(?:correct|right|best|accurate|most\s+(?:likely|appropriate|accurate|plausible|suitable|fitting|probable|relevant|reasonable|consistent|logical|correct|complete|precise|compatible))(?:\s+(?:answer|option|choice|one|match|description|fit|statement|response))?)\s*(?:[.!;\n]|$|(?i:because|since|as|based|given|here|for))",
-        r"(?:^|[^\w-])(?i:(?:option|choice|answer|letter|statement)\s+)?[(\[]?([A-Z])[)\].]?(?i:(?:\s*[(:,–—-][^.\n]{0,120}?[),–—-]?)?\s+(?:is|remains)\s+(?:therefore\s+|thus\s+|clearly\s+|indeed\s+|probably\s+|likely\s+|most likely\s+|definitely\s+)*(?:the|my)\s+(?:final\s+|correct\s+|right\s+|best\s+|only\s+|most\s+(?:likely|appropriate|accurate|plausible|suitable|fitting|probable|reasonable)\s+|closest\s+)*(?:answer|option|choice|one|match|pick))\s*(?:[.!;,\n]|$|(?i:because|since|as|based|given|here|for))",
+        r"(?:^|[^\w-])(?i:(?:option|choice|answer|letter|statement)\s+)?[(\[]?([A-Z])[)\].]?(?i:(?:\s*[(:,–—-][^.\n]{0,120}?[),–—-]?)?\s+(?:is|remains|seems|looks|appears|must be|would be|has to be|should be|stands out as|stands as)(?:\s+(?:to be|likely|most likely|therefore|thus|hence|clearly|definitely|indeed|probably|certainly|obviously|actually|also))*\s+(?:the\s+)?(?:only\s+|single\s+|one\s+)?(?:correct|right|best|better|more\s+(?:likely|accurate|plausible|appropriate|suitable|fitting)|accurate|most\s+(?:likely|appropriate|accurate|plausible|suitable|fitting|probable|relevant|reasonable|consistent|logical|correct|complete|precise|compatible))(?:\s+(?:answer|option|choice|one|match|description|fit|statement|response))?(?:\s+(?:left|remaining|here))?)\s*(?:[.!;,\n]|$|(?i:than|because|since|as|based|given|here|for))",
+        r"(?:^|[^\w-])(?i:(?:option|choice|answer|letter|statement)\s+)?[(\[]?([A-Z])[)\].]?(?i:(?:\s*[(:,–—-][^.\n]{0,120}?[),–—-]?)?\s+(?:is|remains)\s+(?:therefore\s+|thus\s+|clearly\s+|indeed\s+|probably\s+|likely\s+|most likely\s+|definitely\s+)*(?:the|my)\s+(?:final\s+|correct\s+|right\s+|best\s+|only\s+|most\s+(?:likely|appropriate|accurate|plausible|suitable|fitting|probable|reasonable)\s+|closest\s+)*(?:answer|option|choice|one|match|pick)(?:\s+(?:left|remaining|here))?)\s*(?:[.!;,\n]|$|(?i:because|since|as|based|given|here|for))",
         r"(?:^|[^\w-])(?i:(?:option|choice|answer)\s+)[(\[]?([A-Z])[)\].]?\s+(?i:(?:looks|seems|appears|sounds|is)\s+(?:right|correct|best|most likely|most plausible|good|the best))\s*(?:[.!;\n]|$|(?i:because|since|as|to me))",
         r"\b(?i:fits|matches|suits|supports)\s+(?i:option|answer|choice)\s+([A-Z])\b",
         r"(?i:\bso|\btherefore|\bthus|\bhence)[,\s]+(?i:option\s+)?([A-Z])(?i:\s+it\s+is\b)",
@@ -174,6 +194,10 @@ pub(super) static CALLED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r"\b([A-Z])\s+(?i:(?:es|é|è)\s+(?:la\s+|a\s+)?(?:correct|respuesta|corrett|corret|opción|resposta|risposta|giusta|certa))",
         r"(?i)(?:^|\boption\s+)([a-z])\s+is\s+(?:the\s+)?(?:correct|right)\b",
         r"\b([A-Z])\s*\((?i:correct|right|richtig|correcte?)\)",
+        r"(?i:\boption|\banswer|\bchoice)\s+([A-Z])\s+(?i:(?:fits|matches|works|applies|holds)(?:\s+(?:best|better|it|the\s+\w+)){0,2})\s*(?:[.!;\n]|$)",
+        r"(?:^|[.!?\n]\s*)([A-Z])\s+(?i:it is)\b",
+        r"(?:^|[^\w-])([A-Z])\s+(?i:fits (?:best|better)|would be my (?:answer|choice|pick)|is what|describes (?:it|the scene|what)|best (?:describes|matches|fits))\b",
+        r"(?i:\bonly\s+(?:option\s+)?)([A-Z])\s+(?i:matches|fits|remains|is (?:left|possible|correct|right))\b",
     ]
     .map(regex)
     .into()
@@ -182,7 +206,7 @@ pub(super) static CALLED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 /// Beginnings of a sentence that makes its answer depend on something.
 pub(super) static CONDITION: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"(?i)(?:^|,\s*(?:but|and|then)\s+)\s*(?:but |and |then |even |only )?(?:if|otherwise|unless|suppose|supposing|assuming|were it|had (?:it|the)|in case|provided|depending on|before|until|to (?:choose|pick|select)|whether|should the|wenn|falls|sofern|angenommen|si\b|s'il|à moins|même si|a menos|en caso|se\b|caso|если)\b|如果|假如|假设|若|要是|もし|仮に|なら|만약",
+        r"(?i)(?:^|,\s*(?:but|and|then)\s+)\s*(?:but |and |then |even |only )?(?:if|otherwise|unless|suppose|supposing|assuming|(?:were|should|had) (?:it|the|this|that|there|he|she|they|you|we)|in case|provided|depending on|before|until|to (?:choose|pick|select|\s*$)|whether|wenn|falls|sofern|angenommen|si\b|s'il|à moins|même si|a menos|en caso|se\b|caso|если)\b|如果|假如|假设|若|要是|もし|仮に|なら|만약",
     )
 });
 
@@ -196,7 +220,7 @@ pub(super) static SOFTENED: LazyLock<Regex> = LazyLock::new(|| {
 /// Others' opinions, first thoughts, examples.
 pub(super) static OTHERS: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"(?i)\b(?:some|many|others|people|someone|somebody|anyone|they|users?|viewers?|gpt\S*|the (?:ground truth|teacher|host|user|model|subtitle)\w*)\s+(?:\w+\s+){0,2}(?:say|says|said|think|thinks|thought|believe|claims?|argue|guess|choose|pick|answer|assume|suppose|take|be tempted|reads?|announces?)\b|\b(?:at first(?: glance| sight|,? I)|according to the (?:teacher|host|man|woman|speaker)|looks? as if|seems? as if|might seem|initially|my first|first impression|first guess|tempting|I thought|I first|I initially|was going to|wanted to)\b|\b(?:in the format|format (?:is|should)|example|template|e\.g|for instance|like this|look like|such as|so far)\b|\b(?:let me|let's|I will|I'll|I need to|I should|I am going to|I'm going to)\s+(?:now |first |then |also )?(?:check|look|zoom|verify|examine|inspect|watch|crop|view|analy[sz]e|see|count|go|consider)\b|例如|比如|たとえば|zum Beispiel|par exemple|por ejemplo",
+        r"(?i)\b(?:some|many|others|people|someone|somebody|anyone|they|users?|viewers?|gpt\S*|the (?:ground truth|teacher|host|user|model|subtitle)\w*)\s+(?:\w+\s+){0,2}(?:say|says|said|think|thinks|thought|believe|claims?|argue|guess|choose|pick|answer|assume|suppose|be tempted|reads?|announces?)\b|\b(?:at first(?: glance| sight|,? I)|according to the (?:teacher|host|man|woman|speaker)|looks? as if|seems? as if|might seem|initially|my first|first impression|first guess|tempting|I thought|I first|I initially|was going to|wanted to)\b|\b(?:in the format|format (?:is|should)|probability|(?:for|an) example|template|e\.g|for instance|like this|look like|such as|so far)\b|\b(?:let me|let's|I will|I'll|I need to|I should|I am going to|I'm going to)\s+(?:now |first |then |also )?(?:check|look|zoom|verify|examine|inspect|watch|crop|view|analy[sz]e|see|count|go|consider)\b|例如|比如|たとえば|zum Beispiel|par exemple|por ejemplo",
     )
 });
 
@@ -210,7 +234,7 @@ pub(super) static NEGATED: LazyLock<Regex> = LazyLock::new(|| {
 /// Words that take back what was said.
 pub(super) static TAKEN_BACK: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"(?i)(?:^|[.!?…\n—–-]\s*)(?:no,? wait|no,? it's not|wait[,.!…—-]|wait\s*$|hmm+|on reflection|on second look|that was (?:a mistake|wrong)|this is wrong|that's a mistake|hold on|scratch that|actually,? no|no, that|on second thoughts?|but wait|that's (?:wrong|not right)|that is (?:wrong|not right)|that can't be|oh no|等等|不对|不對|いや)",
+        r"(?i)(?:^|[.!?…\n—–-]\s*)(?:no,? wait|no,? it's not|wait[,.!…—-]|wait\s*$|hmm+|on reflection|on second look|that was (?:a mistake|wrong)|this is wrong|that's a mistake|hold on|scratch that|actually,? I (?:cannot|can't|have to correct)|sorry,? \(?[A-Z]\)? is (?:wrong|incorrect)|actually,? no|no, that|on second thoughts?|but wait|that's (?:wrong|not right)|that is (?:wrong|not right)|that can't be|oh no|等等|不对|不對|いや)",
     )
 });
 
@@ -228,6 +252,70 @@ pub(super) static CHECKED: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
+/// The only letter that a text leaves over, as group 1: `all options but A are wrong`, `none of them except D`.
+pub(super) static SPARED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    [
+        r"(?i:\b(?:all|every|each)\b[^.\n]{0,40}\b(?:but|except(?:\s+for)?|other than|apart from)\s+(?:option\s+)?)\(?([A-Z])\b(?i:[^.\n]{0,40}\b(?:wrong|incorrect|false|excluded|eliminated|ruled out|impossible|out))\b",
+        r"(?i:\b(?:none|no (?:option|answer|choice|other|one)|nothing)\b[^.\n]{0,40}\b(?:but|except(?:\s+for)?|other than|besides)\s+(?:option\s+)?)\(?([A-Z])\b",
+    ]
+    .map(regex)
+    .into()
+});
+
+/// A phrase is what somebody else says, `the guide tells them that the answer is`; not `I said that`.
+pub(super) fn is_reported(before: &str) -> bool {
+    static SAYS: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)(\S+)\s+(?:says?|said|insists?|insisted|tells?|told|claims?|claimed|argues?|argued|shouts?|shouted|yells?|whispers?|announces?|announced|declares?|declared|maintains?|swears?|replies|replied|guesses|believes|thinks|exclaims?)\b[^,;:—–]*$",
+        )
+    });
+    const OWN: [&str; 8] = ["i", "we", "would", "i'd", "can", "could", "to", "must"];
+    SAYS.captures(before).is_some_and(|found| !OWN.contains(&found[1].to_lowercase().as_str()))
+}
+
+/// A letter behind a noun is a name: `Speaker B is right`, `Plan B is the best`.
+pub(super) fn is_name(before: &str) -> bool {
+    static NOUN: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)(?:^|[^\w])([a-z]{3,})\s[(\[]?$"));
+    const NO_NAME: [&str; 35] = [
+        "option",
+        "choice",
+        "answer",
+        "letter",
+        "statement",
+        "alternative",
+        "opción",
+        "opzione",
+        "proposition",
+        "and",
+        "but",
+        "then",
+        "thus",
+        "therefore",
+        "hence",
+        "that",
+        "think",
+        "believe",
+        "say",
+        "clearly",
+        "because",
+        "since",
+        "only",
+        "conclude",
+        "means",
+        "dass",
+        "que",
+        "donc",
+        "also",
+        "making",
+        "makes",
+        "leaves",
+        "conclusion",
+        "while",
+        "for",
+    ];
+    NOUN.captures(before).is_some_and(|found| !NO_NAME.contains(&found[1].to_lowercase().as_str()))
+}
+
 /// A phrase is about another answer than the model's own: `the next best option is`, `his first choice was`.
 pub(super) fn is_of_other_answer(before: &str) -> bool {
     static OTHER: LazyLock<Regex> = LazyLock::new(|| {
@@ -243,7 +331,7 @@ pub(super) fn is_of_other_answer(before: &str) -> bool {
 pub(super) fn is_clause_denied(before: &str) -> bool {
     static DENIED: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)\b(?:neither|none of|don't|do not|doesn't|does not|didn't|did not|cannot|can't|no (?:evidence|sign|reason|proof)|not (?:sure|clear|certain|think|believe|convinced)|unlikely|doubt|wouldn't|would not|hardly|hard to|impossible|difficult to|nicht|ne pense pas|no creo|не)\b|不认为|不觉得|とは思わ",
+            r"(?i)\b(?:neither|none of|nothing|mistake to|wrong to|don't|do not|doesn't|does not|didn't|did not|cannot|can't|no (?:evidence|sign|reason|proof)|not (?:sure|clear|certain|think|believe|convinced)|unlikely|doubt|wouldn't|would not|hardly|hard to|impossible|difficult to|nicht|ne pense pas|no creo|не)\b|不认为|不觉得|无法|無法|とは思わ",
         )
     });
     let clause = before.rsplit([',', ';', ':', '—', '，', '；']).next().unwrap_or(before);

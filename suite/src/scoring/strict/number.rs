@@ -6,7 +6,7 @@ use regex::{Captures, Regex};
 use serde_json::Value;
 use text2num::{Language, replace_numbers_in_text};
 
-use super::leads::{self, CONDITION, LEADS, NEGATED, OTHERS, REFUSED, Strength};
+use super::leads::{self, CONDITION, LEADS, NEGATED, OTHERS, REFUSED, Strength, TAKEN_BACK};
 use super::reply::{BOX, Reply, close_after, close_before, json, plain, regex};
 use super::times::{Figure, Kind, figures};
 use crate::reference::Tag;
@@ -44,8 +44,9 @@ fn read(reply: &Reply) -> Option<(f64, &'static str)> {
     if let Some(found) = alone(&text) {
         return Some((found, "number_only"));
     }
-    let kept =
-        |(at, found): (usize, Option<(f64, &'static str)>)| found.filter(|_| !REFUSED.is_match(&text[at..]));
+    let kept = |(at, found): (usize, Option<(f64, &'static str)>)| {
+        found.filter(|_| !REFUSED.is_match(&text[at..]) && !TAKEN_BACK.is_match(&text[at..]))
+    };
     if let Some(found) = last_statement(&text, Tier::Declared) {
         return kept(found);
     }
@@ -65,7 +66,10 @@ fn read(reply: &Reply) -> Option<(f64, &'static str)> {
         .and_then(|part| alone(&text[..part.start()]));
     let last = || {
         let line = text.trim_end().rsplit(['\n', '!']).next().filter(|line| !OTHERS.is_match(line))?;
-        only(line.rsplit(". ").next()?)
+        // `Min. 3`
+        let (before, end) = line.rsplit_once(". ").unwrap_or(("", line));
+        let is_short = before.rsplit(' ').next().is_some_and(|word| (1..5).contains(&word.len()));
+        if is_short { None } else { only(end) }
     };
     head.or_else(|| only(&text)).or_else(last).map(|value| (value, "number_sentence"))
 }
@@ -86,6 +90,7 @@ fn in_json(value: &Value) -> Option<f64> {
     ];
     match value {
         Value::Number(number) => number.as_f64(),
+        Value::String(text) if text == "null" => None,
         Value::String(text) => alone(&with_digits(&plain(text))),
         Value::Array(all) => match &all[..] {
             [one] => in_json(one),
@@ -147,7 +152,7 @@ fn is_bound(before: &str) -> bool {
 fn is_open(text: &str, figure: &Figure) -> bool {
     static OTHER: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)^\s*(?:[A-Za-z]{0,12}\s+)?(?:or|to|oder|bis|ou|à|o|a|или|до|-|–|—|~|/|或|到|至|か|から)\s*(?:maybe |perhaps |even |possibly )?\d|^(?:\s*[a-z]+)?,?\s*(?:possibly|maybe|perhaps)\s+\d|^\s*(?:[a-z]+\s+)?(?:and|or)\s+(?:maybe|possibly|perhaps)\s+\d|^[^.\n]{0,40}\bif\b|^\s+or,|^\s*(?:[a-z]+\s+)?(?:at least|at most|minimum|maximum|or fewer|or less)\b|^\s*(?:\+|or more|or so many|oder mehr|ou plus|o más|以上|以下|plus\b)|^\s*\w+\s+and\s+\d|^\s*(?:[a-z]{1,2}\s+)?(?:x|×|by)\s*(?:[2-9]|1[1-9]|10\s*[^\s\d^])",
+            r"(?i)^\s*(?:[A-Za-z]{0,12}\s+)?(?:or|to|oder|bis|ou|à|o|a|или|до|-|–|—|~|/|或|到|至|か|から)\s*(?:maybe |perhaps |even |possibly )?\d|^(?:\s*[a-z]+)?,?\s*(?:possibly|maybe|perhaps)\s+\d|^\s*(?:[a-z]+\s+)?(?:and|or)\s+(?:maybe|possibly|perhaps)\s+\d|^[^.\n]{0,40}\b(?:if|otherwise)\b|^\s+or,|^\s*(?:[a-z]+\s+)?(?:at least|at most|minimum|maximum|or fewer|or less)\b|^\s*(?:\+|or more|or so many|oder mehr|ou plus|o más|以上|以下|plus\b)|^\s*\w+\s+and\s+\d|^\s*(?:[a-z]{1,2}\s+)?(?:x|×|by)\s*(?:[2-9]|1[1-9]|10\s*[^\s\d^])",
         )
     });
     OTHER.is_match(close_after(&text[figure.end..])) || is_bound(close_before(text, figure.start))
@@ -160,12 +165,12 @@ fn is_other(text: &str, figure: &Figure) -> bool {
     });
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)(?:\b(?:frames?|seconds?|minutes?|video|image|figure|option|step|number|no\.|page|scene|part|question|chapter|level|code|status|error|line|room|class|jersey|shirt|bus|track|platform|age|aged|version|t\s*=)|#|第)\s*$",
+            r"(?i)(?:\b(?:frames?|seconds?|minutes?|video|image|figure|option|step|number|no\.|page|scene|part|question|chapter|level|code|status|error|line|room|class|jersey|shirt|bus|track|platform|table|gate|lane|age|aged|version|t\s*=|frame:|of (?:the|these|those))|#|第)\s*$",
         )
     });
     static COUNTED: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)^(?:[kxsp]\b|-year|\s*(?:seconds?|minutes?|hours?) long|\s*years of|\s*pixels|-minute|-second|\s*-?\s*frames?\b|\s*fps\b|\s*years? old|帧|岁|\s*[ap]\.?m\b)",
+            r"(?i)^(?:[kxsp]\b|-year|\s*(?:seconds?|minutes?|hours?) long|\s*years of|\s*pixels|-minute|-second|\s*-?\s*frames?\b|\s*fps\b|\s*years? old|\s*degrees|\s+(?:January|February|March|April|May|June|July|August|September|October|November|December)\b|-year-old|\s*o'?clock|\s+\p{Lu}\w+ (?:Street|Road|Avenue)|\s+on (?:the|his|her) \w+(?:'s)? (?:shirt|jersey|back)|帧|岁|\s*[ap]\.?m\b)",
         )
     });
     figure.kind == Kind::Clock
@@ -178,7 +183,8 @@ fn is_other(text: &str, figure: &Figure) -> bool {
 /// Whether a figure is part of a name or a year: `iPhone 12`, `Boeing 747`, `in 2019`.
 fn is_name(text: &str, figure: &Figure) -> bool {
     static NAME: LazyLock<Regex> = LazyLock::new(|| regex(r"\s(?:\p{Lu}\p{Ll}+|\p{Ll}+\p{Lu}\p{Ll}*) $"));
-    static DATE: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:in|since|the|of)(?: the)? $"));
+    static DATE: LazyLock<Regex> =
+        LazyLock::new(|| regex(r"(?i)\b(?:in|since|the|of|this|a|from)(?: the)? $"));
     let head = close_before(text, figure.start);
     let is_year = (1900.0..2100.0).contains(&figure.value) && DATE.is_match(head);
     is_year || NAME.find(head).is_some_and(|name| !head[..name.start()].trim_end().ends_with(['.', ':', '!']))
@@ -276,7 +282,8 @@ fn last_statement(text: &str, tier: Tier) -> Option<(usize, Option<(f64, &'stati
             r"(?i)\b(?:makes|gives|giving|making|equals|comes to|amounts to|adds up to|sums to|in total|altogether)\s*:?\s*",
             r"=\s*",
             r"(?i)(?:^|[.!?\n]\s*|,\s*)(?:so|therefore|thus|hence|in total|overall|altogether|final(?:ly)?)\b[\s,:]*(?:that's|that is|it's|it is|there are)?\s*",
-            r"(?:一共|总共|總共|共|合计|合計)(?:有|是|为)?\s*",
+            r"(?:一共|总共|共|合计|合計)(?:有|是|为)?\s*",
+            r"(?:应该|應該|应|應)(?:是|为|有)\s*",
             r"(?i)\b(?:insgesamt|zusammen|au total|en total|in totale|всего)\s*",
         ]
         .map(regex)
@@ -313,6 +320,7 @@ fn last_statement(text: &str, tier: Tier) -> Option<(usize, Option<(f64, &'stati
         put(figure.start, Some(value_of(text, figure)), "answer_is");
     }
     let mut counts: Vec<f64> = Vec::new();
+    let mut is_said = false;
     for pattern in patterns {
         for found in pattern.find_iter(text) {
             let Some(figure) = all.get(all.partition_point(|figure| figure.start < found.end())) else {
@@ -323,7 +331,13 @@ fn last_statement(text: &str, tier: Tier) -> Option<(usize, Option<(f64, &'stati
             }
             let between = &text[found.end()..figure.start];
             let head = head_of(text, found.start());
-            let is_denied = leads::is_clause_denied(head)
+            let sentence = close_after(&text[figure.start..]);
+            let is_asked = sentence
+                .find(['!', '?', '\n', '？'])
+                .is_some_and(|at| sentence[at..].starts_with(['?', '？']))
+                && !sentence.split('?').next().is_some_and(|asked| asked.contains(". "));
+            let is_denied = is_asked
+                || leads::is_clause_denied(head)
                 || leads::is_of_other_answer(head) && !found.as_str().contains("total");
             if is_denied || tier == Tier::Counted && between.contains('\n') {
                 continue;
@@ -336,7 +350,9 @@ fn last_statement(text: &str, tier: Tier) -> Option<(usize, Option<(f64, &'stati
                 continue;
             }
             let is_total = TOTAL.is_match(found.as_str()) && FEW.is_match(between);
-            if (is_total || ABOUT.is_match(between)) && !is_other(text, figure) {
+            // `The answer is 4: a total of 2 men and 2 women`
+            let is_sum = tier == Tier::Declared && found.start() > 0 && goes_on(text, figure) && is_said;
+            if (is_total || ABOUT.is_match(between)) && !is_other(text, figure) && !is_sum {
                 let value = value_of(text, figure);
                 if !counts.contains(&value) {
                     counts.push(value);
@@ -345,6 +361,7 @@ fn last_statement(text: &str, tier: Tier) -> Option<(usize, Option<(f64, &'stati
                 static ASKED: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:answer|question|asked)\b"));
                 let is_part = tier == Tier::Counted
                     && (counts.len() > 1 && !ASKED.is_match(head) || goes_on(text, figure));
+                is_said = true;
                 put(figure.start, (!is_open(text, figure) && !is_part).then_some(value), "answer_is");
             } else if is_bound(between) && between.len() < 40 {
                 put(figure.start, None, "answer_is");
@@ -375,7 +392,8 @@ fn head_of(text: &str, at: usize) -> &str {
     let stop = head.char_indices().rev().find(|(at, c)| {
         matches!(c, '\n' | '!' | '?' | ';') || *c == '.' && head[at + 1..].starts_with(char::is_whitespace)
     });
-    &head[stop.map_or(0, |(at, c)| at + c.len_utf8())..]
+    let head = &head[stop.map_or(0, |(at, c)| at + c.len_utf8())..];
+    head.rsplit(", but ").next().unwrap_or(head)
 }
 
 /// The only number of a text that denies and asks nothing.
@@ -386,10 +404,14 @@ fn only(text: &str) -> Option<f64> {
     }
     static DENIED: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)\b(?:not|cannot|can't|unable|unclear|if|sorry|no longer|neither|failed|error|wrong|incorrect|right|too many|too few|too high|too low|impossible|will|nicht|pas|no puedo)\b|[?？]\s*$|不|没|無法|无法",
+            r"(?i)\b(?:not|cannot|can't|don't|doesn't|hard to|unable|unclear|if|sorry|no longer|neither|failed|error|wrong|incorrect|right|too many|too few|too high|too low|impossible|will|nicht|pas|no puedo)\b|[?？]\s*$|不|没|無法|无法",
         )
     });
-    let all: Vec<Figure> = figures(text).into_iter().filter(|figure| !is_other(text, figure)).collect();
+    let mut all: Vec<Figure> = figures(text).into_iter().filter(|figure| !is_other(text, figure)).collect();
+    // `After 10 seconds, 4 birds …`
+    if all.len() > 1 {
+        all.retain(|figure| figure.kind == Kind::Bare);
+    }
     let [figure] = all[..] else { return None };
     let is_plain = !DENIED.is_match(text)
         && !OTHERS.is_match(&text[..figure.start])
@@ -410,12 +432,12 @@ fn with_digits(text: &str) -> String {
     });
     static NO_ONE: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)\bone\s+(?:hundred|thousand|million|of|can|could|may|might|must|should|who|that|from|has|sees|would)\b",
+            r"(?i)\bone\s+(?:second,|moment|hundred|thousand|million|of|can|could|may|might|must|should|who|that|from|has|sees|would)\b",
         )
     });
     static NONE: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)^[^\w]*(?:none|nil|zero|null|zéro|cero|keine|aucune?|ninguno|nessuno|没有|零)[^\w]*(?:$|\.)",
+            r"(?i)^[^\w]*(?:none of them|there are (?:no (?:\w+s|people|men|women|children)|zero)\b[^.\n]*|there aren't any\b[^.\n]*|no (?:\w+s|people|men|women|children) (?:are|were) (?:visible|present|shown|seen|there)|nobody|none|nil|zero|null|zéro|cero|keine|aucune?|ninguno|nessuno|没有|零)[^\w]*(?:$|\.)",
         )
     });
     if NONE.is_match(text) {

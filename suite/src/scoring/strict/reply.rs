@@ -67,6 +67,7 @@ impl Reply {
 fn unescaped(text: &str) -> String {
     static LINE: LazyLock<Regex> = LazyLock::new(|| regex(r"\\n(\\n)*(\s|[A-Z(<*]|$)"));
     let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&");
+    let text = text.replace("[ANSWER]", "<answer>").replace("[/ANSWER]", "</answer>");
     LINE.replace_all(&text, "\n$2").into_owned()
 }
 
@@ -135,7 +136,11 @@ pub(super) fn plain(text: &str) -> String {
         LazyLock::new(|| regex(r"\\(?:left|right|displaystyle|quad|qquad|[()\[\],;!])"));
     static ANSWER_TAG: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)<\s*(?:final[_ -]?)?answer\s*>"));
     let text: String = text.chars().filter_map(plain_char).collect();
-    let text = ends_of(&text).replace("<|begin_of_box|>", r"\boxed{").replace("<|end_of_box|>", "}");
+    static BOXES: LazyLock<Regex> = LazyLock::new(|| {
+        regex(r"(?:\\f?box|(^|[^\\\w])boxed|\\boxed|<\|begin_of_box\|>)\s*(\{|$)|<\|begin_of_box\|>")
+    });
+    let text = ends_of(&text).replace("<|end_of_box|>", "}");
+    let text = BOXES.replace_all(&text, r"$1\boxed{");
     // A tag that the token limit left open says that an answer follows.
     let text = ANSWER_TAG.replace_all(&text, "\nAnswer: ");
     let text = LATEX.replace_all(&text, "$1");

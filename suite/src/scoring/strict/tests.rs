@@ -28,7 +28,7 @@ fn letters_are_taken_where_they_are_answers() {
         ("The answer is A - the lamp", Some(('A', "answer_is"))),
         ("<action>output answer: D </action>", Some(('D', "answer_is"))),
         ("the answer is option (b)", Some(('B', "answer_is"))),
-        ("So the answer is \\boxed{D}.", Some(('D', "answer_is"))),
+        ("So the answer is \\boxed{D}.", Some(('D', "boxed"))),
         ("Correct option: C, not A", Some(('C', "answer_is"))),
         ("The answer is A. No: the answer is B.", Some(('B', "answer_is"))),
         ("[[c]]", Some(('C', "letter_only"))),
@@ -166,7 +166,7 @@ fn numbers_are_taken_where_they_are_answers() {
     }
     let gold = Gold::Number { answer: 10.0 };
     assert_eq!(read(&gold, "9").value, 0.9);
-    assert_eq!(read(&gold, "none").outcome, Outcome::Unparsed);
+    assert_eq!(read(&gold, "many").outcome, Outcome::Unparsed);
 }
 
 #[test]

@@ -50,6 +50,8 @@ pub(crate) struct Script {
     pub choice: BTreeMap<&'static str, Value>,
     /// What the server does to every answer before it sends it.
     pub rewrite: Option<fn(&mut Value)>,
+    /// What it answers to the text of the last message.
+    pub reply: Option<fn(&str) -> String>,
 }
 
 /// A running server; ends with the value.
@@ -151,6 +153,11 @@ async fn complete(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: B
     let streams = request["stream"] == true;
     for message in request["messages"].as_array().into_iter().flatten() {
         *shared.asked.lock().unwrap() += &format!("{}\n", texts(&message["content"]));
+    }
+    if let Some(reply) = shared.script.reply {
+        let last = request["messages"].as_array().and_then(|all| all.last());
+        let text = reply(&texts(&last.unwrap()["content"]));
+        good["choices"][0]["message"]["content"] = json!(text);
     }
     *shared.latest.lock().unwrap() = request;
     for (field, value) in &shared.script.choice {

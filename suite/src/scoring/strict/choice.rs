@@ -97,6 +97,8 @@ fn read(reply: &Reply, options: &Options) -> Said {
     match short(&reply.text, options) {
         Nothing => {}
         One(_, "option") if !is_whole(&reply.text, options) => {}
+        // `A, B and D can be excluded. What remains is C.`
+        Open if matches!(last_statement(&reply.text, options), One(_, "answer_is" | "called_right")) => {}
         said => return said,
     }
     match last_statement(&reply.text, options) {

@@ -98,6 +98,7 @@ pub(super) static LEADS: LazyLock<Vec<Lead>> = LazyLock::new(|| {
         ),
         lead(Weak, r"我(?:认为|觉得|想|猜)?(?:应该)?是\s*"),
         lead(Strong, r"\b(?:what|all that) (?:remains|is left) (?:is|are)\s+(?:option\s+)?"),
+        lead(Strong, r"\bbleibt\s+(?:damit\s+|somit\s+|also\s+)?(?:nur\s+)?(?:noch\s+)?"),
         // Arabic, Hindi
         lead(
             Strong,
@@ -269,8 +270,21 @@ pub(super) fn is_reported(before: &str) -> bool {
             r"(?i)(\S+)\s+(?:says?|said|insists?|insisted|tells?|told|claims?|claimed|argues?|argued|shouts?|shouted|yells?|whispers?|announces?|announced|declares?|declared|maintains?|swears?|replies|replied|guesses|believes|thinks|exclaims?)\b[^,;:—–]*$",
         )
     });
+    if is_speech(before) {
+        return true;
+    }
     const OWN: [&str; 8] = ["i", "we", "would", "i'd", "can", "could", "to", "must"];
     SAYS.captures(before).is_some_and(|found| !OWN.contains(&found[1].to_lowercase().as_str()))
+}
+
+/// Somebody's own words up to the end of a text: `the boy shouts "It's a trout, the answer is`.
+pub(super) fn is_speech(before: &str) -> bool {
+    static SPEECH: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(\S+)\s+(?:says|said|insists|tells|told|claims|shouts|shouted|yells|cries|whispers|announces|replies)[,:]?\s+(?:It|The|That|This|He|She|Yes|No|My|We|You)\b[^.;\n]*$",
+        )
+    });
+    SPEECH.is_match(before) && !before.contains(" so ")
 }
 
 /// A letter behind a noun is a name: `Speaker B is right`, `Plan B is the best`.

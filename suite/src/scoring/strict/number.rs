@@ -277,6 +277,7 @@ fn last_statement(text: &str, tier: Tier) -> Option<(usize, Option<(f64, &'stati
             r"(?i)\b(?:it|that|this)\s+(?:must|should|would|has to|can only)\s+be\s*",
             r"(?i)\b(?:no|wait|sorry|correction|rather)\b[,:\s]+(?:it's|it is|make that|that's)?\s*",
             r"(?i)\bnot\s+\d+\W+but\s*(?:rather)?\s*",
+            r"(?i)\b(?:correct|right|final|true|actual)\s+(?:number|count|figure|value|distance|size)\s+(?:is|would be)\s*",
             r"(?i)\bmeans\s+(?:that\s+)?",
             r"(?i)\b(?:a\s+)?(?:grand\s+)?total(?:s|ling)?\s*(?:number|count)?\s*(?:of|is|to|:|=|comes to|amounts to|would be)?\s*",
             r"(?i)\b(?:makes|gives|giving|making|equals|comes to|amounts to|adds up to|sums to|in total|altogether)\s*:?\s*",

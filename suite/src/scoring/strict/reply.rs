@@ -260,7 +260,7 @@ fn undressed(line: &str) -> String {
         _ => true,
     };
     let kept: String = (0..chars.len()).filter(|&at| keep(at)).map(|at| chars[at]).collect();
-    kept.trim().to_owned()
+    kept.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// Objects of JSON in a text, whole ones only: the text itself, what a code fence holds, or the last balanced braces.

@@ -56,8 +56,10 @@ pub(super) fn option_after(said: &[String], options: &Options) -> bool {
 
 /// Whether a sentence may end after these many words of a line: a stop, a comma or a reason follows.
 pub(super) fn ends_text(line: &str, said: &[String], taken: usize) -> bool {
-    const REASONS: [&str; 12] =
-        ["because", "since", "as", "which", "based", "given", "due", "for", "weil", "car", "porque", "not"];
+    const REASONS: [&str; 14] = [
+        "because", "since", "as", "which", "based", "given", "due", "for", "weil", "car", "porque", "not",
+        "übrig", "left",
+    ];
     if REASONS.contains(&said[taken].as_str()) {
         return true;
     }

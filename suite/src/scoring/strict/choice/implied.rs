@@ -10,7 +10,7 @@ use super::follow::ends_text;
 use super::lists::{is_list, labels};
 use super::sentences::{is_doubtful, is_refused, is_said, sentence_of, sentences};
 use super::statements::lists_all;
-use crate::scoring::strict::leads::TAKEN_BACK;
+use crate::scoring::strict::leads::{self, TAKEN_BACK};
 use crate::scoring::strict::options::{Options, words};
 use crate::scoring::strict::reply::regex;
 
@@ -75,22 +75,36 @@ pub(super) fn implied(text: &str, options: &Options) -> Said {
     }
     // `… leaves no doubt: milk.`
     if let Some((_, end)) = last.rsplit_once([':', '—', '–'])
-        && let Some(letter) = options.named(&words(end)).filter(|_| sentences.len() > 1 || !is_doubtful(last))
+        && let Some(letter) = options.named(&words(end))
     {
         return One(letter, "option_sentence");
     }
     if let Some(conclusion) = concluded(last) {
-        return sentence(conclusion, options);
+        let said: Vec<(char, bool)> =
+            clauses(conclusion, options).iter().flat_map(|clause| in_clause(clause, options)).collect();
+        return match said[..] {
+            [(letter, _)] => One(letter, "option_sentence"),
+            _ => of_clauses(clauses(conclusion, options), options),
+        };
     }
     if let Some(letter) = options.named(&words(last)).filter(|_| !lists_all(text, options)) {
+        return One(letter, "option_sentence");
+    }
+    // `It cannot be determined`, where that is an option.
+    if let [(letter, ..)] = options.mentions(&words(text))[..]
+        && options.text_of(letter).is_some_and(|own| is_refused(&own.join(" ")))
+    {
         return One(letter, "option_sentence");
     }
     if is_refused(text) || sentences.iter().any(|sentence| sentence.ends_with(['?', '？'])) {
         return Nothing;
     }
-    // Of all clauses that neither deny nor weigh, those that name options name one.
-    let clauses = sentences.iter().flat_map(|sentence| clauses(sentence, options));
-    let said: Vec<(char, bool)> = clauses.flat_map(|clause| in_clause(clause, options)).collect();
+    of_clauses(sentences.iter().flat_map(|sentence| clauses(sentence, options)), options)
+}
+
+/// The one option that is named in all clauses that neither deny nor weigh, where one of them states it.
+fn of_clauses<'a>(clauses: impl IntoIterator<Item = &'a str>, options: &Options) -> Said {
+    let said: Vec<(char, bool)> = clauses.into_iter().flat_map(|clause| in_clause(clause, options)).collect();
     match said.first() {
         Some(&(letter, _))
             if said.iter().all(|(other, _)| *other == letter)
@@ -135,23 +149,9 @@ pub(super) fn concluded(sentence: &str) -> Option<&str> {
     CONCLUSION.find_iter(sentence).last().map(|found| &sentence[found.end()..])
 }
 
-/// A conclusion that names one option.
-pub(super) fn sentence(text: &str, options: &Options) -> Said {
-    let said: Vec<(char, bool)> = in_clause(text, options).collect();
-    match said.first() {
-        Some(&(letter, _))
-            if said.iter().all(|(other, _)| *other == letter)
-                && said.iter().any(|(_, is_stated)| *is_stated) =>
-        {
-            One(letter, "option_sentence")
-        }
-        _ => Nothing,
-    }
-}
-
 /// Options that a clause names and does not deny, and whether it says that one is so: it begins or ends with it, says that
 /// something is it, or repeats at least two words of it.
-pub(super) fn in_clause<'a>(text: &'a str, options: &'a Options) -> impl Iterator<Item = (char, bool)> + 'a {
+pub(super) fn in_clause(text: &str, options: &Options) -> Vec<(char, bool)> {
     const IS: [&str; 26] = [
         "is",
         "are",
@@ -181,7 +181,7 @@ pub(super) fn in_clause<'a>(text: &'a str, options: &'a Options) -> impl Iterato
         "era",
     ];
     /// Words that lead on from what was said.
-    const ON: [&str; 14] = [
+    const ON: [&str; 19] = [
         "throughout",
         "in",
         "on",
@@ -196,13 +196,20 @@ pub(super) fn in_clause<'a>(text: &'a str, options: &'a Options) -> impl Iterato
         "from",
         "by",
         "after",
+        "the",
+        "who",
+        "that",
+        "qui",
+        "quien",
     ];
     let said = words(text);
     let is_article = |word: &String| matches!(word.as_str(), "a" | "an" | "the");
     let all = options.mentions(&said);
     // A negation inside of an option's text is part of it: `not open`.
     let beside = |(_, from, to): (char, usize, usize)| [&said[..from], &said[to..]].concat().join(" ");
-    let is_sure = !text.trim_end().ends_with('?') && all.iter().all(|place| !is_doubtful(&beside(*place)));
+    let is_sure = !text.trim_end().ends_with('?')
+        && !leads::is_speech(text)
+        && all.iter().all(|place| !is_doubtful(&beside(*place)));
     let is_stated = |(_, from, to): (char, usize, usize)| {
         let before = said[..from].iter().rev().find(|word| !is_article(word));
         let is = before.is_some_and(|word| IS.contains(&word.as_str()));
@@ -218,7 +225,5 @@ pub(super) fn in_clause<'a>(text: &'a str, options: &'a Options) -> impl Iterato
                     || said.get(to).is_some_and(|word| ON.contains(&word.as_str())))
             || to - from > 1 && !said.iter().any(|word| aside.contains(&word.as_str()))
     };
-    let found: Vec<(char, bool)> =
-        all.iter().filter(|_| is_sure).map(|place| (place.0, is_stated(*place))).collect();
-    found.into_iter()
+    all.iter().filter(|_| is_sure).map(|place| (place.0, is_stated(*place))).collect()
 }

@@ -145,6 +145,7 @@ pub(super) fn after_lead(text: &str, at: usize, options: &Options, strength: Str
         && taken == told.len()
         && is_upper
         && !after.starts_with('\n')
+        && !(letter == 'A' && after.starts_with(' '))
     {
         return Open;
     }

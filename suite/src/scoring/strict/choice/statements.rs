@@ -58,18 +58,24 @@ fn called_right(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)
             r"^(?:ではない|ではあり|じゃない|でない|とは言え|아닙|이 아|가 아)|^\s*(?:for )?the (?:first|second|other)\b",
         )
     });
-    static OR: LazyLock<Regex> = LazyLock::new(|| regex(r"(?:또는|か|或者?|还是|還是|\bor|\band)\s*$"));
+    static OR: LazyLock<Regex> =
+        LazyLock::new(|| regex(r"(?:또는|か|或者?|还是|還是|\b[A-Z]\)?,?\s+(?:or|and))\s*$"));
+    static LAST: LazyLock<Regex> =
+        LazyLock::new(|| regex(r"[\s(]([A-Z])\)?\s+(?:is|remains|seems|looks|appears)\b"));
     let mut right: Vec<char> = Vec::new();
     for called in CALLED.iter() {
         for found in called.captures_iter(text) {
             let (Some(whole), Some(label)) = (found.get(0), found.get(1)) else { continue };
-            let Some(letter) = options.written(label.as_str()) else { continue };
-            let (before, after) = (close_before(text, label.start()), close_after(&text[whole.end()..]));
+            // Of `A, C and D are wrong, so B is the answer` the letter in front of the verb.
+            let last = LAST.captures_iter(whole.as_str()).last().and_then(|found| found.get(1));
+            let at = last.map_or(label.start(), |last| whole.start() + last.start());
+            let Some(letter) = options.written(&text[at..]) else { continue };
+            let (before, after) = (close_before(text, at), close_after(&text[whole.end()..]));
             let is_denied = leads::is_name(before) || DENIED.is_match(after) || OR.is_match(before);
-            if !is_denied && is_said(text, label.start(), label.start()) && !has_but(after) {
+            if !is_denied && is_said(text, at, at) && !has_but(after) {
                 right.push(letter);
                 let is_one = right.iter().all(|other| *other == letter);
-                put(label.start(), if is_one { One(letter, "called_right") } else { Open });
+                put(at, if is_one { One(letter, "called_right") } else { Open });
             }
         }
     }

@@ -99,6 +99,10 @@ pub(super) static LEADS: LazyLock<Vec<Lead>> = LazyLock::new(|| {
         lead(Weak, r"我(?:认为|觉得|想|猜)?(?:应该)?是\s*"),
         lead(Strong, r"\b(?:what|all that) (?:remains|is left) (?:is|are)\s+(?:option\s+)?"),
         lead(Strong, r"\bbleibt\s+(?:damit\s+|somit\s+|also\s+)?(?:nur\s+)?(?:noch\s+)?"),
+        lead(
+            Strong,
+            r"\b(?:best|most likely|most probable|most appropriate|most plausible)\s+[^.\n:,]{0,80}?\b(?:is|are|was|would be)\s+(?:most likely\s+|likely\s+|probably\s+)?",
+        ),
         // Arabic, Hindi
         lead(
             Strong,
@@ -221,7 +225,7 @@ pub(super) static SOFTENED: LazyLock<Regex> = LazyLock::new(|| {
 /// Others' opinions, first thoughts, examples.
 pub(super) static OTHERS: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"(?i)\b(?:some|many|others|people|someone|somebody|anyone|they|users?|viewers?|gpt\S*|the (?:ground truth|teacher|host|user|model|subtitle)\w*)\s+(?:\w+\s+){0,2}(?:say|says|said|think|thinks|thought|believe|claims?|argue|guess|choose|pick|answer|assume|suppose|be tempted|reads?|announces?)\b|\b(?:at first(?: glance| sight|,? I)|according to the (?:teacher|host|man|woman|speaker)|looks? as if|seems? as if|might seem|initially|my first|first impression|first guess|tempting|I thought|I first|I initially|was going to|wanted to)\b|\b(?:in the format|format (?:is|should)|probability|(?:for|an) example|template|e\.g|for instance|like this|look like|such as|so far)\b|\b(?:let me|let's|I will|I'll|I need to|I should|I am going to|I'm going to)\s+(?:now |first |then |also )?(?:check|look|zoom|verify|examine|inspect|watch|crop|view|analy[sz]e|see|count|go|consider)\b|例如|比如|たとえば|zum Beispiel|par exemple|por ejemplo",
+        r"(?i)\b(?:some|many|others|people|someone|somebody|anyone|they|users?|viewers?|gpt\S*|the (?:ground truth|teacher|host|user|model|subtitle)\w*)\s+(?:\w+\s+){0,2}(?:say|says|said|think|thinks|thought|believe|claims?|argue|guess|choose|pick|answer|assume|suppose|be tempted|reads?|announces?)\b|\b(?:at first(?: glance| sight|,? I)|according to the (?:teacher|host|man|woman|speaker)|looks? as if|seems? as if|might seem|initially|my first|first impression|first guess|tempting|I thought|I first|I initially|was going to|wanted to)\b|\b(?:in the format|format (?:is|should)|probability|(?:for|an) example|template|e\.g|for instance|like this|look like|so far)\b|\bsuch as\W*$|\b(?:let me|let's|I will|I'll|I need to|I should|I am going to|I'm going to)\s+(?:now |first |then |also )?(?:check|look|zoom|verify|examine|inspect|watch|crop|view|analy[sz]e|see|count|go|consider)\b|例如|比如|たとえば|zum Beispiel|par exemple|por ejemplo",
     )
 });
 

@@ -10,7 +10,7 @@ use super::alone::{led, short};
 use super::is_whole;
 use super::lead::after_lead;
 use super::lists::{is_list, labels};
-use super::sentences::{has_but, is_said};
+use super::sentences::{has_but, is_doubtful, is_said};
 use crate::scoring::strict::leads::{self, CALLED, CHECKED, LEADS, SPARED, Strength, TAKEN_BACK};
 use crate::scoring::strict::options::{Options, words};
 use crate::scoring::strict::reply::{BOX, close_after, close_before, regex};
@@ -28,6 +28,7 @@ pub(super) fn last_statement(text: &str, options: &Options) -> Said {
     spared(text, options, &mut put);
     counted(text, options, &mut put);
     checked(text, options, &mut put);
+    behind_text(text, options, &mut put);
     opener(text, options, &mut put);
     lines(text, options, &mut put);
     ending(text, options, &mut put);
@@ -122,6 +123,23 @@ fn checked(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)) {
         [] => {}
         [(at, letter)] => put(at, One(letter, "checked")),
         [(at, _), ..] => put(at, Open),
+    }
+}
+
+/// A letter in brackets behind its own text: `it has a vertex of degree 3 (option D)`.
+fn behind_text(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)) {
+    static LABEL: LazyLock<Regex> = LazyLock::new(|| regex(r"\s\((?i:option |choice |answer )?([A-Z])\)"));
+    for found in LABEL.captures_iter(text) {
+        let (Some(whole), Some(label)) = (found.get(0), found.get(1)) else { continue };
+        let before = words(close_before(text, whole.start()));
+        let own = options.mentions(&before).last().copied().filter(|(.., to)| *to == before.len());
+        if let Some((letter, from, _)) =
+            own.filter(|(letter, ..)| options.written(label.as_str()) == Some(*letter))
+            && is_said(text, label.start(), label.start())
+            && !is_doubtful(&before[from.saturating_sub(6)..from].join(" "))
+        {
+            put(label.start(), One(letter, "option"));
+        }
     }
 }
 

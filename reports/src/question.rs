@@ -134,7 +134,7 @@ impl Question {
         Self { factor, is_swapped, also: found }
     }
 
-    /// The fields by which runs of this comparison are told apart.
+    /// The fields in which the runs of this comparison differ.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
         let own = match &self.factor {
             Factor::Tool => Some("mode"),

@@ -133,11 +133,17 @@ impl Flags {
         Ok(self.isa.map_or(Ok(()), paravt_backend_candle::set_isa)?)
     }
 
-    /// Refuses flags of an engine in this process where the model runs elsewhere.
+    /// Refuses flags of an engine in this process where the model runs elsewhere, and a server where it runs in this
+    /// process.
     ///
     /// # Errors
     /// The first such flag.
     pub fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            !(self.is_in_process() && self.openai.names_server()),
+            "--base-url names a server, and --backend {} loads a model into this process: leave one of them out",
+            self.backend.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+        );
         match self.engine.given().filter(|_| !self.is_in_process()) {
             None => Ok(()),
             Some(flag) => anyhow::bail!(
@@ -268,6 +274,8 @@ mod tests {
             assert_eq!(refused(&[flag, &["--backend", "candle"]].concat()), Ok(()));
         }
         assert_eq!(refused(&["--device", "cpu", "--base-url", "http://h/v1"]), Ok(()));
+        let both = refused(&["--backend", "candle", "--base-url", "http://h/v1"]);
+        assert!(both.is_err_and(|error| error.starts_with("--base-url names a server")));
         let recipe = |words: &[&str]| parse(words).or_model("o/recipe").model().map(str::to_owned);
         assert_eq!(recipe(&["--backend", "candle"]).as_deref(), Some("o/recipe"));
         assert_eq!(recipe(&["--backend", "candle", "--model", "d"]).as_deref(), Some("d"));

@@ -72,6 +72,11 @@ fn variable(name: &str) -> Option<String> {
 }
 
 impl OpenAiFlags {
+    /// Whether `--base-url` is given; the variable of the environment does not count.
+    pub fn names_server(&self) -> bool {
+        !self.base_url.is_empty()
+    }
+
     /// Connects to the servers. `once_within` is one try of each request within that time, instead of what the flags
     /// say.
     ///

@@ -21,7 +21,7 @@ impl Difference {
     pub(super) fn new(name: &str, values: [Option<String>; 2], called: Option<[&str; 2]>) -> Self {
         let [was, now] = values.map(|value| value.map(|value| shorten(&value).to_owned()));
         let [was, now] = match called {
-            // Two texts of one name are told apart by their hashes.
+            // Texts of the same name differ in their hashes.
             Some([a, b]) if a == b => [was, now].map(|hash| hash.map(|hash| format!("{a} ({hash})"))),
             Some(names) => names.map(|name| Some(name.to_owned())),
             None => [was, now],

@@ -77,7 +77,13 @@ fn in_json(value: &Value) -> Vec<TimeSpan> {
             Vec::new()
         }
         Value::Object(fields) => {
-            /// Keys of what is no time.
+            /// Keys of the answer beside candidates for it.
+            const ANSWERS: [&str; 5] = ["answer", "final", "final_answer", "prediction", "selected"];
+            let chosen = fields.iter().find(|(name, _)| ANSWERS.contains(&name.to_lowercase().as_str()));
+            if let Some(all) = chosen.map(|(_, value)| in_json(value)).filter(|all| !all.is_empty()) {
+                return all;
+            }
+            /// Parts of keys whose numbers are not times.
             const OTHER: [&str; 9] =
                 ["frame", "video", "point", "box", "resolution", "search", "size", "pixel", "index"];
             let is_other = |name: &str| OTHER.iter().any(|other| name.to_lowercase().contains(other));
@@ -538,7 +544,7 @@ fn is_declared(text: &str, pairs: &[Pair], pair: &Pair) -> bool {
 fn is_concluded(text: &str, pairs: &[Pair], pair: &Pair) -> bool {
     static CONCLUSION: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)\b(?:answer|final(?:ly)?|therefore|thus|hence|so|in conclusion|conclude|correct(?:ion|ed)?|actually|rather|instead|wait|relevant|asked|in (?:the )?question|you asked|best match|most likely|overall|taken together|altogether|all in all|in total|in summary|in short|to sum up|matches|must be|antwort|also|daher|gesucht\w*|réponse|donc|respuesta|por tanto|por lo tanto|resposta|risposta|ответ)\b|因此|所以|答案|故|综上|したがって|よって|答え|最终|正确",
+            r"(?i)\b(?:answer|final(?:ly)?|therefore|thus|hence|so|in conclusion|conclude|correct(?:ion|ed)?|actually|rather|instead|wait|relevant|asked|in (?:the )?question|you asked|best match|most likely|overall|taken together|altogether|all in all|in total|in summary|in short|to sum up|matches|must be|antwort|also|daher|ge(?:such|frag)t\w*|réponse|donc|respuesta|por tanto|por lo tanto|resposta|risposta|ответ)\b|因此|所以|答案|故|综上|したがって|よって|答え|最终|正确",
         )
     });
     let head = between(text, pairs, pair);

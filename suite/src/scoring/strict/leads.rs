@@ -28,7 +28,7 @@ use Strength::{Label, Strong, Weak};
 /// Words between the phrase and the answer.
 const FILLERS: &str = r"(?:(?:(?:therefore|thus|hence|then|so|now|clearly|most likely|likely|probably|definitely|certainly|indeed|simply|actually|still|option|choice|letter|answer|number|the correct answer is|c'est|it is|it's|es ist|the one that says|the one|in|given by|labell?ed|as follows|follows|would be|is|be)\b|选项|選項|选|選|:|-|–|—)[\s:,]*)*";
 
-/// All phrases. `(?i)` is theirs alone: letters are told apart by case afterwards.
+/// All phrases. `(?i)` is theirs alone: letters are compared with their case afterwards.
 pub(super) static LEADS: LazyLock<Vec<Lead>> = LazyLock::new(|| {
     let lead = |strength, pattern: &str| Lead { pattern: regex(&format!("(?i){pattern}")), strength };
     let is = r"(?:(?:is|was|are|(?:would|should|must)(?: therefore| thus| then| hence| so| clearly| most likely)? be|would have to be|has to be|will be|can only be|might be|may be|could be|appears to be|seems to be|remains|stays(?: at| with)?|becomes)\b|=|:|->|→|⇒|=>|--?|–|—)";
@@ -103,6 +103,8 @@ pub(super) static LEADS: LazyLock<Vec<Lead>> = LazyLock::new(|| {
             Strong,
             r"\b(?:best|most likely|most probable|most appropriate|most plausible)\s+[^.\n:,]{0,80}?\b(?:is|are|was|would be)\s+(?:most likely\s+|likely\s+|probably\s+)?",
         ),
+        lead(Strong, r"\bdoğru (?:cevap|yanıt|seçenek)\s*:?\s*"),
+        lead(Strong, r"\bđáp án (?:đúng |chính xác )?(?:là|:)\s*"),
         // Arabic, Hindi
         lead(
             Strong,

@@ -276,7 +276,7 @@ pub(super) fn json(text: &str) -> Option<serde_json::Value> {
     at_once(unfenced).or_else(|| {
         let end = text.rfind('}')?;
         let starts = text[..end].match_indices('{').map(|(at, _)| at);
-        // From the outermost brace on: an object inside of another is no answer by itself.
+        // From the outermost brace on: an object inside another may be one of several.
         starts.take(64).find_map(|start| at_once(&text[start..=end]))
     })
 }

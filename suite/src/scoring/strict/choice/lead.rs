@@ -123,6 +123,8 @@ pub(super) fn after_lead(text: &str, at: usize, options: &Options, strength: Str
                 | "not"
                 | "है"
                 | "here"
+                | "şıkkıdır"
+                | "şıkkı"
                 | "option"
         ) || next.starts_with(['-', '–', '—', '(', '[', '→', '=']));
     let own_text = || {

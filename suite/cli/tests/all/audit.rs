@@ -170,7 +170,13 @@ static REPLIES: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     let all = read("choice_english.jsonl") + &read("choice_other.jsonl");
     let rows = all.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    rows.filter(|row| row["kind"] == "choice" && !row["options"].to_string().contains("\\n")).collect()
+    // A reply without a character is an error of the server and has no reading.
+    let is_usable = |row: &Value| {
+        row["kind"] == "choice"
+            && !row["options"].to_string().contains("\\n")
+            && row["reply"].as_str().is_some_and(|reply| !reply.trim().is_empty())
+    };
+    rows.filter(is_usable).collect()
 });
 
 /// The reply that a question's number stands for.

@@ -40,17 +40,17 @@ use Said::{Nothing, One, Open};
 /// | rule | takes | does not take |
 /// |---|---|---|
 /// | `answer_tag`, `answer_tag_option`, `answer_tag_text`, … | the last closed tag: what the rules below find in it | a tag in a tool call; what stands beside a tag |
-/// | `json` | the one answer key of an object | two keys with different answers, scores of all options |
+/// | `json` | the one answer key of an object, the one option that is judged true | two keys with different answers, scores of all options |
 /// | `letter_only` | a reply that is one letter in any dress | two letters; a letter that the row does not have |
-/// | `option` | a letter in front of its option's text, or of an explanation | a list of options; the text of another option |
-/// | `option_text` | the text of one option and nothing else | a text that two options have |
+/// | `option` | a letter in front of its option's text or of an explanation, or in brackets behind its text | a list of options; the text of another option |
+/// | `option_text` | the text of one option, in any inflection, alone or as the first sentence | a text that two options have |
 /// | `boxed` | the last box | a box with two letters |
 /// | `answer_is` | the last phrase of `LEADS` and what follows | articles, conditions, others' opinions, negations, `B or C` |
-/// | `called_right` | `B is correct` | the same in a condition or with a but |
+/// | `called_right` | `B is correct`, `all but B are wrong`, `the third option is correct` | the same in a condition or with a but; `Speaker B is right` |
 /// | `checked` | the only line of a list or table with a check mark | two marked lines |
-/// | `letter_line` | a line that is one letter, or one option with its text | lines of a list |
+/// | `letter_line` | a line that is one letter or one option with its text; a letter that is the last sentence | lines of a list |
 /// | `only_label` | the only label in a text, `which is option B` | a denied one |
-/// | `option_sentence` | the only sentence, or a concluding one, that says one option | two options in it, a negation |
+/// | `option_sentence` | the only option that clauses name, a conclusion that names one | two options, a clause that denies, weighs, plans or quotes |
 ///
 /// Of statements (`boxed` to `letter_line`) the last one in the text counts: it replaces those before it.
 pub fn letter(text: &str, options: &Options, tags: &[Tag]) -> Option<(char, &'static str)> {

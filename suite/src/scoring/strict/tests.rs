@@ -40,6 +40,7 @@ fn letters_are_taken_where_they_are_answers() {
         ("<think>x</think> y <think>z</think>\nB", Some(('B', "letter_only"))),
         ("<tool_call>{\"a\": \"C\"}</tool_call>\nB", Some(('B', "letter_only"))),
         ("B<|im_end|>", Some(('B', "letter_only"))),
+        ("答案是B", Some(('B', "answer_is"))),
     ] {
         assert_eq!(letter(text, &Options::new("ABCD", &[]), &TAGS), expected, "{text}");
     }
@@ -66,7 +67,6 @@ fn letters_are_not_taken_out_of_prose_errors_or_calls() {
         "B C",
         "4",
         "Á",
-        "答案是B",
         "[API error: answer: B]",
         "<think>x</think> y <think> The answer is B",
         "<tool_call>{\"answer\": \"B\"}</tool_call>",

@@ -23,6 +23,8 @@ pub(super) fn last_statement(text: &str, options: &Options) -> Said {
             last = Some((at, said));
         }
     };
+    // First, so that a phrase in front of the same letter gives its name.
+    ending(text, options, &mut put);
     phrases(text, options, &mut put);
     called_right(text, options, &mut put);
     spared(text, options, &mut put);
@@ -31,7 +33,6 @@ pub(super) fn last_statement(text: &str, options: &Options) -> Said {
     behind_text(text, options, &mut put);
     opener(text, options, &mut put);
     lines(text, options, &mut put);
-    ending(text, options, &mut put);
     let (at, said) = last.unwrap_or((0, Nothing));
     if said != Nothing && TAKEN_BACK.is_match(&text[at..]) { Open } else { said }
 }

@@ -183,7 +183,7 @@ fn before(text: &str, at: usize) -> &str {
 fn ranges<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<Item = Pair> + 'a {
     static JOINT: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r#"^(?:\s*in\b|[\s-]*(?i:second|minute)?\s*(?i:marks?)|\s*\((?i:start|begin\w*)\))?[\s\])>"',]*(?:-{1,3}>?|…|\.{2,3}|–|—|−|‐|‑|~|〜|∼|→|⇒|=>|(?i:up until|up to|to|until|till|through|thru|and|bis zu|bis|und|jusqu'à|jusqu’à|à|au|hasta|al|a|y|et|até|e|fino a|to about|до|по|и)\b|至|到|から|부터|에서|よ?り)[\s\[(<"']*(?:(?i:about|around|approximately|roughly|approx\.?|circa|ca\.|ungefähr|etwa|environ|the|vers|las|los|la|les|le|el|il|sekunden?|seconds?|secondes?|segundos?|secondo|secondi|minutes?|minuten?|minutos?|minuto|min|sec|t\s*=)\s*|第|约|約|~)*[\s\[(<"']*$"#,
+            r#"^(?:-(?:й|я|ю|го|му|ей)\b|\s*in\b|[\s-]*(?i:second|minute)?\s*(?i:marks?)|\s*\((?i:start|begin\w*)\))?[\s\])>"',]*(?:-{1,3}>?|…|\.{2,3}|–|—|−|‐|‑|~|〜|∼|→|⇒|=>|(?i:(?:until|till|to) the (?:very )?end(?: of the (?:video|clip))?,? at|up until|up to|to|until|till|through|thru|and|bis zu|bis|und|jusqu'à|jusqu’à|à|au|hasta|al|a|y|et|até|e|fino a|to about|до|по|и)\b|至|到|から|부터|에서|よ?り)[\s\[(<"']*(?:(?i:about|around|approximately|roughly|approx\.?|circa|ca\.|ungefähr|etwa|environ|the|vers|las|los|la|les|le|el|il|sekunden?|seconds?|secondes?|segundos?|secondo|secondi|minutes?|minuten?|minutos?|minuto|min|sec|t\s*=)\s*|第|约|約|~)*[\s\[(<"']*$"#,
         )
     });
     static COMMA: LazyLock<Regex> = LazyLock::new(|| regex(r#"^[\s"'>]*[,;/|]?[\s"'<]*$"#));
@@ -295,6 +295,9 @@ fn is_time(text: &str, head: &str, second: &Figure) -> bool {
     BEFORE.is_match(head)
         || close_after(&text[second.end..]).trim_start().to_lowercase().starts_with("(in s")
         || text[second.end..].trim_start().starts_with("(s")
+        || close_after(&text[second.end..])
+            .trim_start_matches(['-', 'й', 'ю', 'я', ' '])
+            .starts_with("секунд")
 }
 
 /// Whether two bare numbers are something else: a score, pages, frames, a count of things, years.
@@ -530,7 +533,7 @@ fn between<'a>(text: &'a str, pairs: &[Pair], pair: &Pair) -> &'a str {
 fn is_declared(text: &str, pairs: &[Pair], pair: &Pair) -> bool {
     static DECLARED: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)\b(?:answer|(?:event|action|moment|scene|described \w+)\s+(?:occurs?|happens?|takes place|is|can be seen|appears?))\b[^.\n]*$|答案",
+            r"(?i)\b(?:answer|ge(?:frag|such)t\w*|(?:event|action|moment|scene|described \w+)\s+(?:occurs?|happens?|takes place|is|can be seen|appears?))\b[^.\n]*$|答案",
         )
     });
     let line = line_of(text, pair.at).lines().next().unwrap_or_default();

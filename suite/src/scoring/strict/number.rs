@@ -165,7 +165,7 @@ fn is_other(text: &str, figure: &Figure) -> bool {
     });
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)(?:\b(?:frames?|seconds?|minutes?|video|image|figure|option|step|number|no\.|page|scene|part|question|chapter|level|code|status|error|line|room|class|jersey|shirt|bus|track|platform|table|gate|lane|age|aged|version|t\s*=|frame:|of (?:the|these|those))|#|第)\s*$",
+            r"(?i)(?:\b(?:frames?|seconds?|minutes?|video|image|figure|option|step|number|no\.|page|scene|part|question|chapter|level|code|status|error|line|room|class|jersey|shirt|bus|track|platform|table|gate|lane|channel|age|aged|version|t\s*=|frame:|of (?:the|these|those))|#|第)\s*$",
         )
     });
     static COUNTED: LazyLock<Regex> = LazyLock::new(|| {
@@ -483,7 +483,7 @@ fn with_digits(text: &str) -> String {
         true => text,
         false => ONE.replace_all(&text, "${1}1$2").into_owned().into(),
     };
-    let mut text = han(&text);
+    let mut text = hangul(&han(&text));
     // Isolated ones are left: in most languages they are articles.
     static VAGUE: LazyLock<Regex> =
         LazyLock::new(|| regex(r"(?i)\b(?:hundreds|thousands|millions|dozens|a few|several)\b"));
@@ -549,16 +549,23 @@ fn with_words_of_scale(text: &str) -> String {
 
 /// English, and the language whose short words a text has; all of them for a text of few words.
 fn languages(text: &str) -> Vec<Language> {
-    static SIGNS: LazyLock<[Regex; 4]> = LazyLock::new(|| {
+    static SIGNS: LazyLock<[Regex; 5]> = LazyLock::new(|| {
         [
             r"(?i)\b(?:der|die|das|ist|sind|und|ich|auf|nicht|insgesamt|im|antwort|es gibt)\b",
             r"(?i)\b(?:le|la|les|est|sont|et|dans|il y a|réponse|au total|on)\b",
             r"(?i)\b(?:el|los|las|hay|son|en|y|respuesta|total de)\b",
             r"(?i)\b(?:il|sono|ci|nella|di|risposta)\b",
+            r"(?i)\b(?:são|há|ao|na|no|do|da|os|resposta)\b",
         ]
         .map(regex)
     });
-    let others = [Language::german(), Language::french(), Language::spanish(), Language::italian()];
+    let others = [
+        Language::german(),
+        Language::french(),
+        Language::spanish(),
+        Language::italian(),
+        Language::portugese(),
+    ];
     let is_short = text.split_whitespace().count() < 5 && figures(text).is_empty();
     let count = |signs: &Regex| signs.find_iter(text).count();
     let most = SIGNS.iter().map(count).max().unwrap_or(0);
@@ -567,6 +574,19 @@ fn languages(text: &str) -> Vec<Language> {
         .zip(SIGNS.iter())
         .filter(|(_, signs)| is_short || most > 0 && count(signs) == most);
     [Language::english()].into_iter().chain(own.map(|(language, _)| language)).collect()
+}
+
+/// Korean numerals up to ten in front of a counter, in digits.
+fn hangul(text: &str) -> String {
+    const NUMERALS: [&str; 10] = ["한", "두", "세", "네", "다섯", "여섯", "일곱", "여덟", "아홉", "열"];
+    static COUNT: LazyLock<Regex> = LazyLock::new(|| {
+        regex(r"(^|\s)(한|두|세|네|다섯|여섯|일곱|여덟|아홉|열)(\s*(?:개|명|마리|대|번|권|장|병|잔|채))")
+    });
+    let replaced = COUNT.replace_all(text, |found: &Captures<'_>| {
+        let value = NUMERALS.iter().position(|known| *known == &found[2]).map_or(0, |place| place + 1);
+        format!("{}{value}{}", &found[1], &found[3])
+    });
+    replaced.into_owned()
 }
 
 /// Han numerals up to 99 in front of a counter, or alone, in digits. A single `一` is an article.

@@ -80,11 +80,9 @@ pub(super) fn implied(text: &str, options: &Options) -> Said {
         return One(letter, "option_sentence");
     }
     if let Some(conclusion) = concluded(last) {
-        let said: Vec<(char, bool)> =
-            clauses(conclusion, options).iter().flat_map(|clause| in_clause(clause, options)).collect();
-        return match said[..] {
+        return match in_clauses(clauses(conclusion, options), options)[..] {
             [(letter, _)] => One(letter, "option_sentence"),
-            _ => of_clauses(clauses(conclusion, options), options),
+            ref said => stated(said),
         };
     }
     if let Some(letter) = options.named(&words(last)).filter(|_| !lists_all(text, options)) {
@@ -99,12 +97,16 @@ pub(super) fn implied(text: &str, options: &Options) -> Said {
     if is_refused(text) || sentences.iter().any(|sentence| sentence.ends_with(['?', '？'])) {
         return Nothing;
     }
-    of_clauses(sentences.iter().flat_map(|sentence| clauses(sentence, options)), options)
+    stated(&in_clauses(sentences.iter().flat_map(|sentence| clauses(sentence, options)), options))
 }
 
-/// The one option that is named in all clauses that neither deny nor weigh, where one of them states it.
-fn of_clauses<'a>(clauses: impl IntoIterator<Item = &'a str>, options: &Options) -> Said {
-    let said: Vec<(char, bool)> = clauses.into_iter().flat_map(|clause| in_clause(clause, options)).collect();
+/// What clauses name, each by [`in_clause`].
+fn in_clauses<'a>(clauses: impl IntoIterator<Item = &'a str>, options: &Options) -> Vec<(char, bool)> {
+    clauses.into_iter().flat_map(|clause| in_clause(clause, options)).collect()
+}
+
+/// The one option that is named where nothing is denied or weighed, if it is stated anywhere.
+fn stated(said: &[(char, bool)]) -> Said {
     match said.first() {
         Some(&(letter, _))
             if said.iter().all(|(other, _)| *other == letter)
@@ -118,7 +120,7 @@ fn of_clauses<'a>(clauses: impl IntoIterator<Item = &'a str>, options: &Options)
 
 /// Parts of a sentence that deny or state each for itself; the sentence where an option reaches over several. An option
 /// alone between two commas goes with what stands before it: `a lamp, a vase or a clock`.
-pub(super) fn clauses<'a>(sentence: &'a str, options: &Options) -> Vec<&'a str> {
+fn clauses<'a>(sentence: &'a str, options: &Options) -> Vec<&'a str> {
     static BREAK: LazyLock<Regex> = LazyLock::new(|| {
         // `but` belongs to what it limits.
         regex(
@@ -140,7 +142,7 @@ pub(super) fn clauses<'a>(sentence: &'a str, options: &Options) -> Vec<&'a str> 
 }
 
 /// The rest of a sentence behind a word that draws a conclusion.
-pub(super) fn concluded(sentence: &str) -> Option<&str> {
+fn concluded(sentence: &str) -> Option<&str> {
     static CONCLUSION: LazyLock<Regex> = LazyLock::new(|| {
         regex(
             r"(?i)(?:^|[,;:]\s*(?:and\s+)?)(?:so|comparing (?:these|them|those|the \w+)(?: \w+)?|in the end|thus|hence|therefore|in conclusion|in summary|in short|overall|consequently|to conclude|a good summary is that|as a result|final(?:ly)?|因此|所以|综上(?:所述)?|したがって|よって|daher|also|folglich|donc|ainsi|por (?:lo )?tanto|entonces|portanto|quindi|итак|поэтому)\b[\s,:，、]*",
@@ -151,7 +153,7 @@ pub(super) fn concluded(sentence: &str) -> Option<&str> {
 
 /// Options that a clause names and does not deny, and whether it says that one is so: it begins or ends with it, says that
 /// something is it, or repeats at least two words of it.
-pub(super) fn in_clause(text: &str, options: &Options) -> Vec<(char, bool)> {
+fn in_clause(text: &str, options: &Options) -> Vec<(char, bool)> {
     const IS: [&str; 26] = [
         "is",
         "are",

@@ -6,8 +6,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::leads::{CONDITION, NEGATED, OTHERS, REFUSED, TAKEN_BACK};
-use super::options::is_unspaced;
-use super::reply::{BOX, Reply, close_after, close_before, json, plain, regex};
+use super::reply::{BOX, Reply, close_after, close_before, json, plain, regex, sentence_before};
 use super::times::{Figure, Kind, figures};
 use crate::reference::Tag;
 use crate::span::TimeSpan;
@@ -156,29 +155,6 @@ fn line_of(text: &str, at: usize) -> &str {
     &text[text[..at].rfind('\n').map_or(0, |at| at + 1)..]
 }
 
-/// The sentence up to a place.
-fn before(text: &str, at: usize) -> &str {
-    let head = close_before(text, at);
-    let stop = head.char_indices().rev().find(|(at, c)| match c {
-        '\n' | '!' | '?' | ';' => true,
-        // `e.g. 3 - 9`
-        '.' if head[..*at].ends_with(|c: char| c.is_ascii_lowercase())
-            && head[..*at].trim_end_matches(|c: char| c.is_ascii_lowercase()).ends_with('.') =>
-        {
-            false
-        }
-        '.' => {
-            head[at + 1..].starts_with(is_unspaced)
-                || head[at + 1..].starts_with(char::is_whitespace)
-                    && !head[..*at].ends_with(|c: char| c.is_ascii_digit())
-                || head[at + 1..].starts_with(char::is_whitespace)
-                    && head[at + 1..].trim_start().starts_with(|c: char| c.is_uppercase())
-        }
-        _ => false,
-    });
-    &head[stop.map_or(0, |(at, c)| at + c.len_utf8())..]
-}
-
 /// Two figures with a joint between them.
 fn ranges<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<Item = Pair> + 'a {
     static JOINT: LazyLock<Regex> = LazyLock::new(|| {
@@ -193,7 +169,7 @@ fn ranges<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<Item = Pair
     figures.windows(2).filter_map(move |two| {
         let [first, second] = two else { return None };
         let joint = text.get(first.end..second.start)?;
-        let head = before(text, first.start);
+        let head = sentence_before(text, first.start);
         let is_bracketed = head.trim_end().trim_end_matches(['"', '\'']).ends_with(['[', '(', '{', '<'])
             && text[second.end..]
                 .trim_start()
@@ -344,7 +320,7 @@ fn starts_and_ends<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<It
         let [first, second] = two else { return None };
         // From the figure before on.
         let since = place.checked_sub(1).map_or(0, |before| figures[before].end);
-        let head = before(text, first.start);
+        let head = sentence_before(text, first.start);
         let head = &head[head.len() - head.len().min(first.start - since)..];
         let middle = &text[first.end..second.start];
         if middle.len() > 160 || middle.matches('\n').count() > 2 || first.value < 0.0 || second.value < 0.0 {
@@ -440,10 +416,10 @@ fn is_denied(text: &str, pair: &Pair) -> bool {
             r"(?i)\b(?:starts?|begins?|ends?)\s+(?:somewhere\s+|sometime\s+)?between\s*$|\b(?:somewhere|sometime)\s+(?:from|between)\s*$",
         )
     });
-    if SOMEWHERE.is_match(before(text, pair.at)) || LENGTH.is_match(before(text, pair.at)) {
+    if SOMEWHERE.is_match(sentence_before(text, pair.at)) || LENGTH.is_match(sentence_before(text, pair.at)) {
         return true;
     }
-    let head = before(text, pair.at);
+    let head = sentence_before(text, pair.at);
     let bare = FROM.replace(head, " ");
     let tail = close_after(&text[pair.end..]);
     let is_question = tail.find(['.', '!', '?', '\n']).is_some_and(|at| tail[at..].starts_with('?'));
@@ -469,7 +445,7 @@ fn is_of_video(text: &str, pair: &Pair) -> bool {
             r"(?i)\b(?:event|action|moment|person|man|woman|happens?|occurs?|when|answer|he|she|they|takes place|starts?)\b",
         )
     });
-    let head = before(text, pair.at);
+    let head = sentence_before(text, pair.at);
     VIDEO.is_match(head) && !EVENT.is_match(head)
 }
 
@@ -525,7 +501,7 @@ fn with_unit_before(text: &str, figure: Figure) -> Figure {
 /// The sentence up to an interval, from the interval before on: what stands in front of that one is about it.
 fn between<'a>(text: &'a str, pairs: &[Pair], pair: &Pair) -> &'a str {
     let since = pairs.iter().map(|pair| pair.end).filter(|end| *end <= pair.at).max().unwrap_or(0);
-    let head = before(text, pair.at);
+    let head = sentence_before(text, pair.at);
     &head[head.len() - head.len().min(pair.at - since)..]
 }
 

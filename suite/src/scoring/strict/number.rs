@@ -7,7 +7,7 @@ use serde_json::Value;
 use text2num::{Language, replace_numbers_in_text};
 
 use super::leads::{self, CONDITION, LEADS, NEGATED, OTHERS, REFUSED, Strength, TAKEN_BACK};
-use super::reply::{BOX, Reply, close_after, close_before, json, plain, regex};
+use super::reply::{BOX, Reply, close_after, close_before, json, plain, regex, sentence_before};
 use super::times::{Figure, Kind, figures};
 use crate::reference::Tag;
 
@@ -331,7 +331,8 @@ fn last_statement(text: &str, tier: Tier) -> Option<(usize, Option<(f64, &'stati
                 continue;
             }
             let between = &text[found.end()..figure.start];
-            let head = head_of(text, found.start());
+            let head = sentence_before(text, found.start());
+            let head = head.rsplit(", but ").next().unwrap_or(head);
             let sentence = close_after(&text[figure.start..]);
             let is_asked = sentence
                 .find(['!', '?', '\n', '？'])
@@ -385,16 +386,6 @@ fn goes_on(text: &str, figure: &Figure) -> bool {
     static NEXT: LazyLock<Regex> =
         LazyLock::new(|| regex(r"(?i)^[^.\n(]{0,40}\b(?:and|or|und|et|y)\s+(?:maybe |possibly )?\d"));
     NEXT.is_match(close_after(&text[figure.end..]))
-}
-
-/// The sentence up to a place.
-fn head_of(text: &str, at: usize) -> &str {
-    let head = close_before(text, at);
-    let stop = head.char_indices().rev().find(|(at, c)| {
-        matches!(c, '\n' | '!' | '?' | ';') || *c == '.' && head[at + 1..].starts_with(char::is_whitespace)
-    });
-    let head = &head[stop.map_or(0, |(at, c)| at + c.len_utf8())..];
-    head.rsplit(", but ").next().unwrap_or(head)
 }
 
 /// The only number of a text that denies and asks nothing.

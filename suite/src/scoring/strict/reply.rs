@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::options::is_unspaced;
 use crate::reference::{RESPONSE, Tag};
 
 /// Prefix by which the reference driver writes a failed model call in place of an answer.
@@ -169,6 +170,28 @@ fn ends_of(text: &str) -> Cow<'_, str> {
         .find(['\n', '.', '。'])
         .map_or(end, |at| end[at + 1..].trim_start_matches(|c: char| !c.is_whitespace() && c.is_ascii()));
     Cow::Owned(format!("{first}\n{end}"))
+}
+
+/// The sentence that holds a place, up to there.
+pub(super) fn sentence_before(text: &str, at: usize) -> &str {
+    let head = close_before(text, at);
+    let stop = head.char_indices().rfind(|&(at, c)| match c {
+        '\n' | '!' | '?' | '！' | '？' | ';' | '；' => true,
+        '.' => is_full_stop(&head[..at], &head[at + 1..]),
+        _ => false,
+    });
+    &head[stop.map_or(0, |(at, c)| at + c.len_utf8())..]
+}
+
+/// Whether a point between two texts ends a sentence: not that of `e.g.`, nor one behind a number within a sentence.
+fn is_full_stop(before: &str, after: &str) -> bool {
+    let is_abbreviated = before.trim_end_matches(|c: char| c.is_ascii_lowercase()).ends_with('.')
+        && before.ends_with(|c: char| c.is_ascii_lowercase());
+    let is_numbered = before.ends_with(|c: char| c.is_ascii_digit());
+    let goes_on = !after.trim_start().starts_with(char::is_uppercase);
+    !is_abbreviated
+        && (after.starts_with(is_unspaced)
+            || after.starts_with(char::is_whitespace) && !(is_numbered && goes_on))
 }
 
 /// The last 400 bytes in front of a place: as far as a rule looks back.

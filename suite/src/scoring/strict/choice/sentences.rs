@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::scoring::strict::leads::{self, CONDITION, NEGATED, OTHERS, SOFTENED};
 use crate::scoring::strict::options::is_unspaced;
-use crate::scoring::strict::reply::{close_after, close_before, regex};
+use crate::scoring::strict::reply::{close_after, regex, sentence_before};
 
 /// Whether a phrase is said by the model itself: not in a condition or a question, not of others, not negated.
 pub(super) fn is_said(text: &str, start: usize, end: usize) -> bool {
@@ -39,14 +39,8 @@ pub(super) fn is_said(text: &str, start: usize, end: usize) -> bool {
 
 /// The beginning of the sentence that holds a place, and the sentence from there on.
 pub(super) fn sentence_of(text: &str, at: usize) -> (&str, &str) {
-    let (before, from) = (close_before(text, at), at - close_before(text, at).len());
-    let stop = before.char_indices().rfind(|(at, c)| match c {
-        '\n' | '!' | '?' | '！' | '？' | ';' | '；' => true,
-        '.' => before[at + 1..].starts_with(char::is_whitespace) || before[at + 1..].starts_with(is_unspaced),
-        _ => false,
-    });
-    let start = from + stop.map_or(0, |(at, c)| at + c.len_utf8());
-    (&text[start..at], &text[start..])
+    let before = sentence_before(text, at);
+    (before, &text[at - before.len()..])
 }
 
 /// Whether the rest of a sentence takes back what its beginning said.

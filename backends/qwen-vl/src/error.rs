@@ -31,6 +31,13 @@ pub enum Error {
         /// Maximum number of positions of the model.
         context: usize,
     },
+    /// The text alone is longer than any the context's tokens can stand for.
+    #[error("a prompt of {bytes} bytes is more than the context of {context} tokens can hold")]
+    TextLength {
+        bytes: usize,
+        /// Maximum number of positions of the model.
+        context: usize,
+    },
     /// The request does not fit into memory.
     #[error("{0}")]
     Memory(String),

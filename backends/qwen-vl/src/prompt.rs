@@ -1,6 +1,8 @@
 //! Conversations to prompts: text by the chat template, media by the processors, positions for both.
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,6 +35,19 @@ pub struct Prompt {
     pub media: Vec<Medium>,
 }
 
+impl Prompt {
+    /// The ids with each placeholder once.
+    fn short(&self) -> Vec<u32> {
+        let (mut short, mut at) = (Vec::with_capacity(self.ids.len()), 0);
+        for &(start, length) in self.media.iter().flat_map(|medium| &medium.runs) {
+            short.extend_from_slice(&self.ids[at..=start]);
+            at = start + length;
+        }
+        short.extend_from_slice(&self.ids[at..]);
+        short
+    }
+}
+
 /// One image, or one video, in a prompt.
 #[derive(Debug, Clone)]
 pub struct Medium {
@@ -62,6 +77,8 @@ impl Medium {
 pub struct Prompter {
     template: ChatTemplate,
     tokenizer: Tokenizer,
+    /// Bytes of the vocabulary's longest token.
+    longest_token: usize,
     processor: Processor,
     config: Config,
     image_token: String,
@@ -137,6 +154,7 @@ impl Prompter {
             video_token: token(config.video_token_id)?,
             config: config.clone(),
             images: ImageCache::default(),
+            longest_token: tokenizer.get_vocab(true).keys().map(String::len).max().unwrap_or_default(),
             tokenizer,
         })
     }
@@ -161,7 +179,19 @@ impl Prompter {
     /// # Errors
     /// The tokenizer's decoder fails.
     pub fn decode(&self, ids: &[u32]) -> Result<String, Error> {
-        self.tokenizer.decode(ids, true).map_err(|error| Error::Prompt(format!("tokenizer: {error}")))
+        guard(|| self.tokenizer.decode(ids, true))
+    }
+
+    /// Ids of a text, placeholders not repeated.
+    ///
+    /// # Errors
+    /// More bytes than the context's tokens can stand for, found before they are tokenised; a tokenizer that fails.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
+        let context = self.config.text.max_position_embeddings;
+        if text.len() > context.saturating_mul(self.longest_token) {
+            return Err(Error::TextLength { bytes: text.len(), context });
+        }
+        Ok(guard(|| self.tokenizer.encode_fast(text, false))?.get_ids().to_vec())
     }
 
     /// Prompt of a conversation.
@@ -185,6 +215,29 @@ impl Prompter {
         self.expand(text, &parts)
     }
 
+    /// Prompt of a conversation that goes on from another prompt by the tokens that were generated there: those stay as
+    /// they are, and what follows them is tokenised on its own. None where the template writes another text there.
+    ///
+    /// # Errors
+    /// As [`Self::prompt`].
+    pub fn prompt_after(
+        &self,
+        before: &Prompt,
+        generated: &[u32],
+        messages: &[Message],
+    ) -> Result<Option<Prompt>, Error> {
+        let (json, parts) = chat_json(messages);
+        let text = self.template.render(&json, None)?;
+        let said = guard(|| self.tokenizer.decode(generated, false))?;
+        let Some(tail) = text.strip_prefix(&before.text).and_then(|rest| rest.strip_prefix(&said)) else {
+            return Ok(None);
+        };
+        let media = self.media(&parts)?;
+        let Some(added) = media.get(before.media.len()..) else { return Ok(None) };
+        let tail = self.encode(&self.with_times(tail, added)?)?;
+        self.lay_out(text, &[&before.short()[..], generated, &tail].concat(), &media).map(Some)
+    }
+
     /// A conversation to its end, as training reads it: every turn closed, nothing asked for.
     ///
     /// # Errors
@@ -196,22 +249,28 @@ impl Prompter {
 
     /// Prompt of a text whose placeholders stand for these media, in order.
     fn expand(&self, text: String, parts: &[&Part]) -> Result<Prompt, Error> {
+        let media = self.media(parts)?;
+        let ids = self.encode(&self.with_times(&text, &media)?)?;
+        self.lay_out(text, &ids, &media)
+    }
+
+    fn media(&self, parts: &[&Part]) -> Result<Vec<Processed>, Error> {
         let media = parts.par_iter().filter_map(|part| self.medium(part).transpose());
         // The first that fails, not the first to fail.
         let media: Vec<Result<Processed, Error>> = media.collect();
         let media = media.into_iter().collect::<Result<Vec<_>, _>>()?;
         self.images.trim(media.iter().map(|medium| medium.patches.size()).sum());
-        let expanded = match self.config.family {
-            Family::Qwen25 => text.clone(),
-            Family::Qwen3 => {
-                let videos = media.iter().filter(|medium| medium.seconds_per_step.is_some());
-                let times = videos.map(|video| video.times.as_slice());
-                write_times(&text, &self.video_token, times, self.config.video_rule)?
-            }
-        };
-        let encoding = self.tokenizer.encode_fast(expanded, false);
-        let encoding = encoding.map_err(|error| Error::Prompt(format!("tokenizer: {error}")))?;
-        self.lay_out(text, encoding.get_ids(), &media)
+        Ok(media)
+    }
+
+    /// A text with the times of its videos, where the family writes them.
+    fn with_times<'a>(&self, text: &'a str, media: &[Processed]) -> Result<Cow<'a, str>, Error> {
+        if self.config.family == Family::Qwen25 {
+            return Ok(text.into());
+        }
+        let videos = media.iter().filter(|medium| medium.seconds_per_step.is_some());
+        let times = videos.map(|video| video.times.as_slice());
+        write_times(text, &self.video_token, times, self.config.video_rule).map(Cow::Owned)
     }
 
     fn medium(&self, part: &Part) -> Result<Option<Processed>, Error> {
@@ -269,8 +328,8 @@ impl Prompter {
         let sampled = indices.len() as f64 / total as f64 * fps;
         let seconds_per_step = (step as f64 / sampled) as f32;
         let mut hasher = DefaultHasher::new();
-        frames.iter().for_each(|frame| frame.rgb.hash(&mut hasher));
-        // The same frames at another rate have other positions.
+        // The same bytes as a wider picture, or at another rate, have other positions.
+        frames.iter().for_each(|frame| (frame.width, frame.height, &frame.rgb).hash(&mut hasher));
         seconds_per_step.to_bits().hash(&mut hasher);
         Processed {
             patches: Arc::new(self.processor.video.video(frames)),
@@ -362,6 +421,13 @@ fn stray(token: &str) -> Error {
     Error::Prompt(format!(
         "message text contains the placeholder token `{token}`, which is reserved for images and videos"
     ))
+}
+
+/// A step of the folder's tokenizer: its patterns give up by a panic, which ends the sample and not the process.
+fn guard<T>(step: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Error> {
+    let done = catch_unwind(AssertUnwindSafe(step));
+    let done = done.unwrap_or_else(|_| Err("a pattern of tokenizer.json gives up on this text".into()));
+    done.map_err(|error| Error::Prompt(format!("tokenizer: {error}")))
 }
 
 fn key_of(bytes: &[u8]) -> u64 {

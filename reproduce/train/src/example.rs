@@ -79,13 +79,8 @@ impl Example {
 
 /// Which tokens lie between the head of an assistant's turn and its end, the end included.
 fn assistant_tokens(prompter: &Prompter, ids: &[u32]) -> Result<Vec<bool>> {
-    let encode = |text: &str| -> Result<Vec<u32>> {
-        let encoding = prompter.tokenizer().encode_fast(text, false);
-        let encoding = encoding.map_err(|error| Error::Tokenizer(error.to_string()))?;
-        Ok(encoding.get_ids().to_vec())
-    };
-    let head = encode("<|im_start|>assistant\n")?;
-    let [end] = encode("<|im_end|>")?[..] else {
+    let head = prompter.encode("<|im_start|>assistant")?;
+    let [end] = prompter.encode("<|im_end|>")?[..] else {
         return Err(Error::Tokenizer("it has no token <|im_end|>: not a ChatML model".to_owned()));
     };
     let mut trained = vec![false; ids.len()];
@@ -96,6 +91,13 @@ fn assistant_tokens(prompter: &Prompter, ids: &[u32]) -> Result<Vec<bool>> {
             continue;
         }
         at += head.len();
+        // The line break of the head. A turn that begins with one has both in one token, which the model never generates:
+        // it is given its own head.
+        if let Some(id) = ids.get(at)
+            && prompter.decode(&[*id])?.starts_with('\n')
+        {
+            at += 1;
+        }
         while at < ids.len() {
             trained[at] = true;
             at += 1;
@@ -105,4 +107,58 @@ fn assistant_tokens(prompter: &Prompter, ids: &[u32]) -> Result<Vec<bool>> {
         }
     }
     Ok(trained)
+}
+
+#[cfg(test)]
+mod tests {
+    use paravt_qwen_vl::config::Config;
+    use paravt_suite::message::Role;
+    use serde_json::{Map, Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_turn_that_begins_with_a_line_break_is_learned() {
+        let folder = tempfile::tempdir().unwrap();
+        // As Qwen's tokenizer, it has two line breaks as one token.
+        let characters = "IVabinstuerx\n".chars().map(String::from).chain(["\n\n".to_owned()]);
+        let mut vocabulary = Map::new();
+        for token in characters {
+            let id = vocabulary.len();
+            vocabulary.entry(token).or_insert_with(|| id.into());
+        }
+        let special = |id: usize, content: &str| {
+            json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
+                "normalized": false, "special": true})
+        };
+        let (start, end) = (vocabulary.len(), vocabulary.len() + 1);
+        let tokenizer = json!({"version": "1.0", "truncation": null, "padding": null, "normalizer": null,
+            "added_tokens": [special(start, "<|im_start|>"), special(end, "<|im_end|>")], "pre_tokenizer": null,
+            "post_processor": null, "decoder": {"type": "Fuse"},
+            "model": {"type": "BPE", "vocab": vocabulary, "merges": [["\n", "\n"]]}});
+        let config = json!({"model_type": "qwen3_vl", "vocab_size": end + 1, "hidden_size": 8,
+            "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1,
+            "rms_norm_eps": 1e-6, "rope_theta": 1e4, "image_token_id": 0, "video_token_id": 1,
+            "vision_config": {"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2,
+                "patch_size": 16, "out_hidden_size": 64, "num_position_embeddings": 16}});
+        let template =
+            "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}";
+        let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
+        write("tokenizer.json", Value::to_string(&tokenizer));
+        write("config.json", config.to_string());
+        write("chat_template.jinja", template.to_owned());
+        write("preprocessor_config.json", "{}".to_owned());
+        let prompter = Prompter::read(folder.path(), &Config::read(folder.path()).unwrap()).unwrap();
+        let said = |role, text: &str| Message::text(role, text);
+        let conversation = [
+            said(Role::User, "x"),
+            said(Role::Assistant, "\nbx"),
+            said(Role::User, "x"),
+            said(Role::Assistant, "xx"),
+        ];
+        let example = Example::of_conversation(&prompter, &conversation).unwrap();
+        let learned: Vec<u32> = example.targets().collect();
+        let text = prompter.tokenizer().decode(&learned, false).unwrap();
+        assert_eq!(text, "bx<|im_end|>xx<|im_end|>");
+    }
 }

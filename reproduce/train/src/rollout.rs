@@ -5,7 +5,7 @@
 
 mod figures;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::seed::Seed;
 use futures::FutureExt as _;
@@ -164,6 +164,15 @@ struct Recorder {
 }
 
 impl Recorder {
+    fn turns(&self) -> MutexGuard<'_, Vec<Turn>> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Prompt and tokens of the turn before, which the release's conversation goes on from token by token.
+    fn last_turn(&self) -> Option<(Prompt, Vec<u32>)> {
+        self.turns().last().map(|turn| (turn.prompt.clone(), turn.ids.clone()))
+    }
+
     async fn call(&self, request: &Request) -> std::result::Result<Completion, paravt_qwen_vl::Error> {
         let step = &request.id.step;
         let mut generation = request.generation.clone();
@@ -189,14 +198,17 @@ impl Recorder {
         if forced {
             messages.push(Message::text(Role::Assistant, THINK));
         }
-        let prompt = self.engine.prepare(&messages).await?;
+        let prompt = match self.last_turn() {
+            Some(before) => self.engine.prepare_after(before, &messages).await?,
+            None => self.engine.prepare(&messages).await?,
+        };
         let mut completion = self.engine.answer(prompt.clone(), generation).await?;
         let turn = Turn {
             prompt,
             ids: completion.token_ids.clone().unwrap_or_default(),
             logprobs: completion.logprobs.clone().unwrap_or_default(),
         };
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner).push(turn);
+        self.turns().push(turn);
         if forced {
             completion.text.insert_str(0, THINK);
         }
@@ -273,7 +285,7 @@ impl Roller {
         if let Some(error) = &record.error {
             return Err(failed(&error.message));
         }
-        let turns = std::mem::take(&mut *recorder.turns.lock().unwrap_or_else(PoisonError::into_inner));
+        let turns = std::mem::take(&mut *recorder.turns());
         let conversation = spoken(&record).collect::<Vec<_>>().join("\n");
         let mut figures = RolloutFigures::of(&record.transcript, frames);
         figures.compliance = format_reward(&conversation, &RewardConfig::vanilla());
@@ -305,8 +317,8 @@ fn spoken(record: &Record) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The last prompt with all that was generated before it and after it. A turn whose text the next prompt
-/// tokenises otherwise than it was generated is read but not trained.
+/// The last prompt with all that was generated before it and after it. A turn whose text the template has changed in the
+/// next prompt is read but not trained.
 fn assemble(mut turns: Vec<Turn>) -> Option<(Example, Vec<f32>, usize)> {
     let last = turns.pop()?;
     let mut prompt = last.prompt;
@@ -373,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_is_tokenised_otherwise_later_is_read_and_not_trained() {
+    fn a_turn_that_the_template_changes_later_is_read_and_not_trained() {
         let turns = vec![turn(&[1, 2], &[3, 4]), turn(&[1, 2, 7, 8, 9], &[5, 6])];
         let (example, behaviour, lost) = assemble(turns).unwrap();
         assert_eq!(example.trained, [false, false, false, false, false, true, true]);

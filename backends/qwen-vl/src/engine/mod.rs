@@ -220,11 +220,37 @@ impl Engine {
         self.prepare_by(None, messages).await
     }
 
+    /// As [`Self::prepare`], with the tokens of a turn before kept as they were generated wherever the template keeps
+    /// their text.
+    ///
+    /// # Errors
+    /// As [`Prompter::prompt`].
+    pub async fn prepare_after(
+        &self,
+        before: (Prompt, Vec<u32>),
+        messages: &[Message],
+    ) -> Result<Prompt, Error> {
+        let messages = messages.to_vec();
+        let make = move |prompter: &Prompter| match prompter.prompt_after(&before.0, &before.1, &messages)? {
+            Some(prompt) => Ok(prompt),
+            None => prompter.prompt(&messages),
+        };
+        self.on_pool(make).await
+    }
+
     async fn prepare_by(&self, template: Option<Arc<str>>, messages: &[Message]) -> Result<Prompt, Error> {
+        let messages = messages.to_vec();
+        self.on_pool(move |prompter| prompter.prompt_by(template.as_deref(), &messages)).await
+    }
+
+    async fn on_pool(
+        &self,
+        make: impl FnOnce(&Prompter) -> Result<Prompt, Error> + Send + 'static,
+    ) -> Result<Prompt, Error> {
         let (reply, prompt) = oneshot::channel();
-        let (prompter, messages) = (Arc::clone(&self.prompter), messages.to_vec());
+        let prompter = Arc::clone(&self.prompter);
         rayon::spawn(move || {
-            let _ = reply.send(prompter.prompt_by(template.as_deref(), &messages));
+            let _ = reply.send(make(&prompter));
         });
         prompt.await.unwrap_or_else(|_| Err(Error::Prompt("the prompt could not be made".to_owned())))
     }
@@ -305,7 +331,7 @@ impl From<Error> for BackendError {
     fn from(error: Error) -> Self {
         let class = match error {
             Error::Prompt(_) => ErrorClass::BadRequest,
-            Error::ContextLength { .. } => ErrorClass::ContextLength,
+            Error::ContextLength { .. } | Error::TextLength { .. } => ErrorClass::ContextLength,
             _ => ErrorClass::Engine,
         };
         Self::new(class, error.to_string(), 1)

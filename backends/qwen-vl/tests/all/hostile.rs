@@ -1,15 +1,15 @@
 //! Model folders that are made to hang, to take all memory or to read other files: each ends in an error that names the
 //! file.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use paravt_qwen_vl::chat::ChatTemplate;
 use paravt_qwen_vl::config::{Config, Family};
 use paravt_qwen_vl::processor::{Pixels, Processor};
-use paravt_qwen_vl::prompt::Prompter;
 use paravt_qwen_vl::weights::Weights;
 use serde_json::{Value, json};
+
+use crate::prompts::{prompter, vision};
 
 fn template(source: &str) -> Result<String, String> {
     let folder = tempfile::tempdir().unwrap();
@@ -138,11 +138,6 @@ fn an_index_names_files_of_its_own_folder_alone() {
     }
 }
 
-fn vision() -> Value {
-    json!({"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "patch_size": 16,
-        "out_hidden_size": 64, "num_position_embeddings": 16})
-}
-
 fn processor(json: &Value) -> Result<Processor, String> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("preprocessor_config.json"), json.to_string()).unwrap();
@@ -178,44 +173,50 @@ fn preprocessors_whose_pixels_would_be_infinite_or_too_many_are_refused() {
     assert!(found.image.image(&pixels).unwrap_err().contains("more than"), "two frames of an image");
 }
 
-/// A tokenizer of single bytes with this normalizer.
-fn prompter(folder: &Path, normalizer: &Value) -> Result<(), String> {
-    let tokenizer = json!({"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
-        "normalizer": normalizer, "pre_tokenizer": null, "post_processor": null, "decoder": null,
-        "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}});
-    std::fs::write(folder.join("tokenizer.json"), tokenizer.to_string()).unwrap();
-    std::fs::write(folder.join("chat_template.jinja"), "hello").unwrap();
-    std::fs::write(folder.join("preprocessor_config.json"), "{}").unwrap();
-    let config = json!({"model_type": "qwen3_vl", "vocab_size": 2, "hidden_size": 8, "intermediate_size": 8,
-        "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1, "rms_norm_eps": 1e-6,
-        "rope_theta": 1e4, "image_token_id": 0, "video_token_id": 1, "vision_config": vision()});
-    std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
-    let config = Config::read(folder).map_err(|error| error.to_string())?;
-    Prompter::read(folder, &config).map(drop).map_err(|error| error.to_string())
+#[test]
+fn patterns_that_give_up_and_texts_beyond_the_context_are_errors_of_their_text() {
+    let folder = tempfile::tempdir().unwrap();
+    for pattern in [r"(.+)+\1\1#|.", r"(a|a|aa)+$|(\w+\s?)*!"] {
+        let split =
+            json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
+        let prompter = prompter(folder.path(), &json!({"pre_tokenizer": split}), "hello").unwrap();
+        let error = prompter.encode(&("a".repeat(60) + "b")).unwrap_err().to_string();
+        assert!(error.contains("tokenizer.json"), "{pattern}: {error}");
+    }
+    let prompter = prompter(folder.path(), &json!({}), "hello").unwrap();
+    let context = prompter.config().text.max_position_embeddings;
+    let encode = |text: &str| prompter.encode(text).map(|ids| ids.len());
+    assert_eq!(encode(&"cc".repeat(context)).unwrap(), context);
+    let error = encode(&"c".repeat(2 * context + 1)).unwrap_err().to_string();
+    assert!(error.contains("bytes") && error.contains(&context.to_string()), "{error}");
 }
 
 #[test]
 fn normalizers_that_multiply_the_text_are_refused() {
     let folder = tempfile::tempdir().unwrap();
+    let made = |normalizer: &Value| {
+        let made = prompter(folder.path(), &json!({"normalizer": normalizer}), "hello");
+        made.map(drop).map_err(|error| error.to_string())
+    };
     let replace = |content: &str| json!({"type": "Replace", "pattern": {"String": "a"}, "content": content});
     let bomb = json!({"type": "Sequence", "normalizers": vec![replace("aa"); 40]});
-    let error = prompter(folder.path(), &bomb).unwrap_err();
+    let error = made(&bomb).unwrap_err();
     assert!(error.contains("normalizer") && error.contains("tokenizer.json"), "{error}");
     let nested = json!({"type": "Sequence", "normalizers": [bomb]});
-    assert!(prompter(folder.path(), &nested).is_err());
-    assert!(prompter(folder.path(), &replace(&"a".repeat(1_000_000))).is_err());
+    assert!(made(&nested).is_err());
+    assert!(made(&replace(&"a".repeat(1_000_000))).is_err());
     // Those of published tokenizers.
-    prompter(folder.path(), &json!({"type": "NFC"})).unwrap();
+    made(&json!({"type": "NFC"})).unwrap();
     let ordinary =
         json!({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, replace("▁")]});
-    prompter(folder.path(), &ordinary).unwrap();
+    made(&ordinary).unwrap();
 }
 
 #[test]
 fn sizes_of_nothing_and_constants_that_are_not_finite_are_refused_by_key() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.json");
-    prompter(folder.path(), &Value::Null).unwrap();
+    prompter(folder.path(), &json!({}), "hello").unwrap();
     let whole: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     for (key, value) in [
         ("num_hidden_layers", json!(0)),

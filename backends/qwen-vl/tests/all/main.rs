@@ -4,3 +4,4 @@
 mod chat;
 mod folders;
 mod hostile;
+mod prompts;

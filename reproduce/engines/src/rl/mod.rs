@@ -12,6 +12,7 @@ use paravt_supervise::Command;
 
 use crate::command::{Shown, command, extend, shown, with_path};
 use crate::entry::STEPS;
+use crate::error::{Error, Result};
 use crate::{Paths, Watch};
 
 pub use settings::{Constrained, Settings};
@@ -30,7 +31,7 @@ pub struct Job {
     pub paths: Paths,
     /// Folder of the model that it starts from.
     pub model: PathBuf,
-    /// GPUs as `CUDA_VISIBLE_DEVICES` names them, the server's first; where there are too few, all are counted from 0.
+    /// GPUs as `CUDA_VISIBLE_DEVICES` names them, the server's first; none: counted from 0.
     pub gpus: Vec<String>,
 }
 
@@ -87,11 +88,26 @@ impl Job {
     /// GPUs of the server and of the trainers, as `CUDA_VISIBLE_DEVICES` names them.
     fn gpus(&self) -> [String; 2] {
         let count = self.settings.trainers + 1;
-        let all: Vec<String> = match self.gpus.get(..count) {
-            Some(given) => given.to_vec(),
-            None => (0..count).map(|number| number.to_string()).collect(),
+        let all: Vec<String> = match self.gpus.as_slice() {
+            [] => (0..count).map(|number| number.to_string()).collect(),
+            given => given.iter().take(count).cloned().collect(),
         };
         [all[0].clone(), all[1..].join(",")]
+    }
+
+    /// # Errors
+    /// Fewer GPUs are given than are needed: others than the given ones may be somebody else's.
+    fn check_gpus(&self) -> Result<()> {
+        let (trainers, given) = (self.settings.trainers, self.gpus.len());
+        if given == 0 || given > trainers {
+            return Ok(());
+        }
+        let message = format!(
+            "the server and {trainers} trainers need {} GPUs, {given} given: {}",
+            trainers + 1,
+            self.gpus.join(",")
+        );
+        Err(Error::Setting { section: "rl", message })
     }
 
     fn server(&self, folder: &Path) -> Command {

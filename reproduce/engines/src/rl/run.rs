@@ -41,6 +41,7 @@ impl Job {
     /// Trains; resumes from AReaL's recovery state or from the last checkpoint.
     pub(crate) fn run(&self, context: &mut JobContext<'_>) -> Result<Outcome> {
         self.settings.check()?;
+        self.check_gpus()?;
         let absolute = |path: &Path| {
             std::path::absolute(path).map_err(|source| Error::file("cannot resolve", path, source))
         };

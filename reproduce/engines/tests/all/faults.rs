@@ -309,6 +309,10 @@ fn reinforcement_learning_ends_with_its_steps_and_the_chosen_checkpoint() {
     job.step = 2;
     let error = Job::Pick(job).run(&mut place).unwrap_err().to_string();
     assert!(error.contains("no checkpoint of step 2 (there are") && error.contains('7'), "{error}");
+    // GPUs that nobody gave may be somebody else's.
+    let job = rl::Job { gpus: vec!["4".to_owned(), "5".to_owned()], ..bench.rl() };
+    let error = Job::Rl(Box::new(job)).run(&mut place).unwrap_err().to_string();
+    assert!(error.contains("need 3 GPUs, 2 given: 4,5"), "{error}");
 }
 
 #[test]

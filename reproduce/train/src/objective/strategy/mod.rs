@@ -75,8 +75,8 @@ pub struct Strategy {
     pub ppo_mini_batch_size: usize,
     /// Rollouts of a prompt. 8 (README 195).
     pub n: usize,
-    /// Generation batches after which a step that is still short fails; 0 for no bound. 0
-    /// (`ppo_trainer.yaml:219`).
+    /// Generation batches after which a step that is still short fails. 0 (`ppo_trainer.yaml:219`), which is no bound
+    /// upstream and 100 here.
     pub max_num_gen_batches: usize,
     /// Rules that drop rollouts. All but the last one (README); none means one generation batch for
     /// each step, short or not (RT:1947).

@@ -7,7 +7,10 @@ use super::{Rollout, Strategy, Unit, Verdict, filter, spreads};
 /// Generation batches are used up and the step is still short; upstream stops training here rather
 /// than train on less (RT:1935-1944).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{kept} of {wanted} after {batches} generation batches: raise max_num_gen_batches, or set it to 0")]
+#[error(
+    "{kept} of {wanted} after {batches} generation batches: the filters leave too few, often because all rollouts of a \
+     prompt earn the same reward; see the rewards of the steps before, or raise max_num_gen_batches"
+)]
 pub struct Short {
     /// Rollouts or groups that survived.
     pub kept: usize,
@@ -24,6 +27,10 @@ struct Survivor {
     group: (usize, usize),
     std: f64,
 }
+
+/// Generation batches of a step for which no bound is given. Upstream goes on for ever where a collapsed policy earns the
+/// same reward every time.
+const MAX_GEN_BATCHES: usize = 100;
 
 /// Rollouts of one step.
 pub struct Pool<'a> {
@@ -68,11 +75,18 @@ impl<'a> Pool<'a> {
         if kept >= wanted {
             return Ok(false);
         }
-        match self.strategy.max_num_gen_batches {
-            0 => Ok(true),
-            max if self.batches < max => Ok(true),
-            _ => Err(Short { kept, wanted, batches: self.batches }),
+        let most = match self.strategy.max_num_gen_batches {
+            0 => MAX_GEN_BATCHES,
+            given => given,
+        };
+        match self.batches {
+            0 => {}
+            batches if batches < most => {
+                tracing::info!("{kept} of {wanted} after {batches} generation batches; at most {most}");
+            }
+            batches => return Err(Short { kept, wanted, batches }),
         }
+        Ok(true)
     }
 
     /// The rollouts to train on, numbered from the first one that was added, best group first or in
@@ -175,11 +189,20 @@ mod tests {
         pool.add(&group(0, &[1.0, 1.0, 1.0, 1.0]));
         pool.add(&group(0, &[3.0, 1.0, 1.0, 1.0]));
         assert_eq!((pool.wants_more(), pool.select().len()), (Ok(false), 12));
-        let groups = Strategy { unit: Unit::Groups, ..strategy };
+        let groups = Strategy { unit: Unit::Groups, ..strategy.clone() };
         let mut pool = Pool::new(&groups);
         pool.add(&group(0, &[1.0, 0.0, 0.0, 0.0]));
         pool.add(&group(0, &[1.0, 1.0, 0.0, 0.0]));
         assert_eq!(pool.wants_more(), Err(Short { kept: 2, wanted: 3, batches: 2 }));
+        // A collapsed policy: no bound is given, and no group ever spreads.
+        let unbounded = Strategy { max_num_gen_batches: 0, ..strategy };
+        let mut pool = Pool::new(&unbounded);
+        for _ in 0..MAX_GEN_BATCHES {
+            assert_eq!(pool.wants_more(), Ok(true));
+            pool.add(&group(0, &[1.0; 4]));
+        }
+        let short = Short { kept: 0, wanted: 12, batches: MAX_GEN_BATCHES };
+        assert_eq!(pool.wants_more(), Err(short));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use paravt_files::{quote, quote_path};
 use paravt_suite::journal;
 use paravt_suite::redact;
 use paravt_train::log::FILE as CURVES;
@@ -110,9 +111,9 @@ impl Status {
                 _ => words.extend([word].into_iter().chain(value)),
             }
         }
-        let out = out.display().to_string();
-        words.extend(["--out", &out]);
-        (shlex::try_join(words).unwrap_or_default(), open)
+        let mut line: Vec<String> = words.into_iter().map(quote).collect();
+        line.extend(["--out".to_owned(), quote_path(out)]);
+        (line.join(" "), open)
     }
 }
 

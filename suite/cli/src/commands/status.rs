@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use paravt_files::quote_path;
 use paravt_reports::terminal::{Text, Tone};
 use paravt_reproduce::status::{self, Reached, StageStatus, Status};
 
@@ -70,13 +71,13 @@ fn text(status: &Status, out: &Path) -> Text {
     if let Some(stage) = open {
         text.line("");
         text.line(format!("logs of {}:", stage.name));
-        stage.logs.iter().for_each(|log| text.whole(&format!("  {}", out.join(log).display())));
+        stage.logs.iter().for_each(|log| text.whole(&format!("  {}", quote_path(&out.join(log)))));
     }
     let shard = out.join("slurm/shard-1");
     if shard.is_dir() {
         text.line("");
         text.line("each shard of a Slurm array has a folder of its own:");
-        text.whole(&format!("  paravt-bench status {}", shard.display()));
+        text.whole(&format!("  paravt-bench status {}", quote_path(&shard)));
     }
     if !status.is_running {
         text.line("");

@@ -116,7 +116,7 @@ impl Prepared {
 
     /// What a user should know of data and settings before the run.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
-        self.selected.warning.clone().into_iter().chain(self.plan().warnings(&self.protocol))
+        self.selected.warning.clone().into_iter().chain(self.plan().warnings())
     }
 
     /// Settings of the run.

@@ -6,7 +6,7 @@ use std::path::Path;
 use paravt_suite::fixtures::{self, manifest};
 use paravt_suite::journal::{self, JOURNAL, Journal, JournalError};
 use paravt_suite::profile::Profile;
-use paravt_suite::record::{RECORD_VERSION, Record};
+use paravt_suite::record::{Measured, RECORD_VERSION, Record};
 use paravt_suite::run::{Inputs, Manifest};
 
 fn record(row: usize, value: f64) -> Record {
@@ -88,9 +88,9 @@ fn records_are_not_appended_behind_a_link() {
     let run = dir.path().join("run");
     std::fs::create_dir(&run).unwrap();
     std::os::unix::fs::symlink(&theirs, run.join("journal.jsonl")).unwrap();
-    for there in [false, true] {
+    for (there, refused) in [(false, "a link, not a regular file"), (true, "holds journal.jsonl of a run")] {
         let error = Journal::create(&run, &manifest()).unwrap_err().to_string();
-        assert!(error.contains("a link, not a regular file"), "{error}");
+        assert!(error.contains(refused), "{error}");
         assert_eq!(theirs.exists(), there);
         std::fs::write(&theirs, "theirs").unwrap();
     }
@@ -304,7 +304,12 @@ fn a_run_whose_folder_is_moved_away_writes_into_no_other() {
 fn records_of_another_run_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     drop(Journal::create(dir.path(), &manifest()).unwrap());
-    let good = record(1, 1.0);
+    let run = journal::read_manifest(dir.path()).unwrap().id;
+    let of_run = |row| {
+        let record = record(row, 1.0);
+        Record { measured: Measured { run: run.clone(), ..record.measured.clone() }, ..record }
+    };
+    let good = of_run(1);
     for (change, said) in [
         (
             (|r| r.protocol = "other".into()) as fn(&mut Record),
@@ -313,9 +318,10 @@ fn records_of_another_run_are_refused() {
         (|r| r.profile = Profile::Paper, "recorded under profile paper, the run is of strict"),
         (|r| r.sample.task = "mlvu".into(), "it belongs to split mlvu, the run to made_up"),
         (|r| r.score.value = 5.0, "score 5 is not between 0 and 1"),
+        (|r| r.measured.run = None, "another run recorded it"),
         (|r| r.score.value = -0.5, "score -0.5 is not between 0 and 1"),
     ] {
-        let mut foreign = record(0, 1.0);
+        let mut foreign = of_run(0);
         change(&mut foreign);
         let lines = [&good, &foreign].map(|record| serde_json::to_string(record).unwrap() + "\n").concat();
         std::fs::write(dir.path().join(JOURNAL), lines).unwrap();

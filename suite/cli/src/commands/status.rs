@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use paravt_files::quote_path;
 use paravt_reports::terminal::{Text, Tone};
 use paravt_reproduce::status::{self, Reached, StageStatus, Status};
@@ -25,9 +25,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let out = args.out.display();
+    ensure!(args.out.exists(), "{out}: no such folder");
     let status = status::read(&args.out)?;
     let status = status.with_context(|| {
-        format!("{}: no recipe was run here; give the --out of `paravt-bench reproduce`", args.out.display())
+        format!(
+            "{out}: no recipe was run here; give the --out of `paravt-bench reproduce`, or, of runs, see \
+             `paravt-bench report --serve {}`",
+            quote_path(&args.out)
+        )
     })?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&status)?);

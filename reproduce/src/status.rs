@@ -281,6 +281,13 @@ mod tests {
         let (command, open) = status.again(Path::new("my runs"));
         assert_eq!(command, "paravt-bench reproduce paravt-8b --limit 20 --own-engine --out 'my runs'");
         assert_eq!(open, ["--hf-home", "--notify"]);
+        let command = ["paravt-bench", "reproduce", "it's $(id).toml", "--label=-x", "--label", "a\nb"];
+        let status = Status { command: command.map(str::to_owned).to_vec(), ..status };
+        let (command, _) = status.again(Path::new("-out"));
+        assert_eq!(
+            command,
+            r"paravt-bench reproduce 'it'\''s $(id).toml' --label=-x --label $'a\nb' --out ./-out"
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use paravt_files::quote;
 use paravt_supervise::{Command, Process};
 use serde::{Deserialize, Serialize};
 
@@ -126,11 +127,8 @@ impl Fleet {
     /// A command with an open quote.
     pub fn command_line(&self) -> Result<String, Error> {
         let mut words = paravt_supervise::words(&self.words()?);
-        words.extend(["--host", "127.0.0.1", "--port"].map(str::to_owned));
-        let quoted = words.iter().map(|word| shlex::try_quote(word).map(std::borrow::Cow::into_owned));
-        let quoted: Result<Vec<String>, _> = quoted.collect();
-        let line = quoted.map_err(|_| Error::Command(words.join(" ")))?.join(" ");
-        Ok(format!("{line} {{port}}"))
+        words.extend(["--host", "127.0.0.1", "--port", "{port}"].map(str::to_owned));
+        Ok(words.iter().map(quote).collect::<Vec<_>>().join(" "))
     }
 
     /// The program of a server; `None` for a model in this process or a command that cannot be split.

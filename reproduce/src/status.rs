@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use paravt_files::{quote, quote_path};
 use paravt_suite::journal;
 use paravt_suite::redact;
 use paravt_train::log::FILE as CURVES;
@@ -110,9 +111,9 @@ impl Status {
                 _ => words.extend([word].into_iter().chain(value)),
             }
         }
-        let out = out.display().to_string();
-        words.extend(["--out", &out]);
-        (shlex::try_join(words).unwrap_or_default(), open)
+        let mut line: Vec<String> = words.into_iter().map(quote).collect();
+        line.extend(["--out".to_owned(), quote_path(out)]);
+        (line.join(" "), open)
     }
 }
 
@@ -280,6 +281,13 @@ mod tests {
         let (command, open) = status.again(Path::new("my runs"));
         assert_eq!(command, "paravt-bench reproduce paravt-8b --limit 20 --own-engine --out 'my runs'");
         assert_eq!(open, ["--hf-home", "--notify"]);
+        let command = ["paravt-bench", "reproduce", "it's $(id).toml", "--label=-x", "--label", "a\nb"];
+        let status = Status { command: command.map(str::to_owned).to_vec(), ..status };
+        let (command, _) = status.again(Path::new("-out"));
+        assert_eq!(
+            command,
+            r"paravt-bench reproduce 'it'\''s $(id).toml' --label=-x --label $'a\nb' --out ./-out"
+        );
     }
 
     #[test]

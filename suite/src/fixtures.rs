@@ -151,6 +151,7 @@ pub fn task_spec() -> TaskSpec {
 pub fn manifest() -> Manifest {
     Manifest {
         version: RUN_VERSION,
+        id: None,
         binary: "test".into(),
         command: vec![],
         task: task_spec(),

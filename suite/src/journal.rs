@@ -34,9 +34,18 @@ pub enum JournalError {
     /// Another process writes this run.
     #[error("{dir}: another process is writing this run; wait for it or choose another directory", dir = .dir.display())]
     Locked { dir: PathBuf },
-    /// The directory already holds a run.
+    /// The directory already holds a run, which nobody asked to continue.
     #[error("{dir}: already holds a run; continue it with --resume or choose another --out", dir = .dir.display())]
+    NotResumed { dir: PathBuf },
+    /// The directory already holds a run, where a new one is to be.
+    #[error("{dir}: already holds a run; choose another --out", dir = .dir.display())]
     Exists { dir: PathBuf },
+    /// The directory holds files of a run that cannot be known.
+    #[error("{dir}: holds {file} of a run whose manifest.json is missing, and would mix it with another run; restore manifest.json from a copy, move the folder away, or choose another --out", dir = .dir.display())]
+    Orphan { dir: PathBuf, file: &'static str },
+    /// The directory is not the one in which the run began.
+    #[error("{dir}: was moved, removed or replaced while a run was writing into it; the samples since then are not recorded: move it back and continue with --resume, or choose another --out", dir = .dir.display())]
+    Moved { dir: PathBuf },
     /// The directory holds no run.
     #[error("{dir}: not a run directory ({missing} is missing)", dir = .dir.display())]
     NoRun { dir: PathBuf, missing: &'static str },
@@ -135,28 +144,37 @@ pub fn read_run(dir: &Path) -> Result<(Manifest, Contents), JournalError> {
     let manifest = read_manifest(dir)?;
     let contents = read(dir)?;
     for record in &contents.records {
-        let wrong = |name: &str, found: &str, wanted: &str| format!("{name} is {found}, not {wanted}");
-        let message = if record.sample.task != manifest.task.name {
-            wrong("split", &record.sample.task, &manifest.task.name)
-        } else if record.profile != manifest.plan.profile {
-            wrong("profile", record.profile.as_str(), manifest.plan.profile.as_str())
-        } else if record.protocol != manifest.protocol_hash {
-            let wanted = format!("{} ({})", manifest.protocol, manifest.protocol_hash);
-            wrong("protocol", &record.protocol, &wanted)
-        } else if !(0.0..=1.0).contains(&record.score.value) {
-            wrong("score", &record.score.value.to_string(), "between 0 and 1")
-        } else if record.epoch >= manifest.plan.repeat {
-            wrong("epoch", &record.epoch.to_string(), &format!("below {}", manifest.plan.repeat))
-        } else {
-            continue;
-        };
-        return Err(JournalError::Foreign {
+        check_owner(&manifest, record).map_err(|message| JournalError::Foreign {
             path: dir.join(JOURNAL),
             uid: record.sample.uid.clone(),
             message,
-        });
+        })?;
     }
     Ok((manifest, contents))
+}
+
+/// Checks that the run of a manifest can have written a record.
+///
+/// # Errors
+/// It is of another run, split, profile, protocol or number of repetitions, or its score is not between 0 and 1.
+pub fn check_owner(manifest: &Manifest, record: &Record) -> Result<(), String> {
+    let plan = &manifest.plan;
+    Err(if record.protocol != manifest.protocol_hash {
+        let (found, name, wanted) = (&record.protocol, &manifest.protocol, &manifest.protocol_hash);
+        format!("recorded under protocol {found}, the run is of {name} ({wanted})")
+    } else if record.profile != plan.profile {
+        format!("recorded under profile {}, the run is of {}", record.profile, plan.profile)
+    } else if record.sample.task != manifest.task.name {
+        format!("it belongs to split {}, the run to {}", record.sample.task, manifest.task.name)
+    } else if record.epoch >= plan.repeat {
+        format!("it is epoch {}, counted from 0, of a run with {}", record.epoch, plan.repeat)
+    } else if manifest.id.as_ref().is_some_and(|id| record.measured.run.as_ref() != Some(id)) {
+        "another run recorded it: manifest.json and journal.jsonl are of two runs".to_owned()
+    } else if !(0.0..=1.0).contains(&record.score.value) {
+        format!("score {} is not between 0 and 1", record.score.value)
+    } else {
+        return Ok(());
+    })
 }
 
 /// Opens a file for reading, `None` where there is none. What is not a file (a pipe would wait for ever)

@@ -74,18 +74,14 @@ impl RunPlan {
     }
 
     /// What a user should know of these settings before the run.
-    pub fn warnings(&self, protocol: &Protocol) -> impl Iterator<Item = String> {
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
         let repeated = (self.repeat > 1 && self.temperature == 0.0).then(|| {
             let times = self.repeat;
             format!(
                 "--repeat {times} at temperature 0 asks the same {times} times: set --temperature above 0"
             )
         });
-        let sent = self.overview_frames(protocol).filter(|sent| *sent != self.nframes);
-        let rounded = sent.map(|sent| {
-            format!("--nframes {}: {sent} frames are sent, since they stand in pairs", self.nframes)
-        });
-        repeated.into_iter().chain(rounded)
+        repeated.into_iter()
     }
 
     /// Frames of the overview that are sampled here by [`nframes`](Self::nframes); `None` where a server samples them or

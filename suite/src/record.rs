@@ -470,6 +470,9 @@ impl std::str::FromStr for SampleErrorClass {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {
+    /// The run that wrote the record, as its manifest calls it; absent of runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     /// Seconds from start to end of the sample.
     pub seconds: f64,
     /// Seconds that the frames took to decode and encode, also where questions about one video shared them.

@@ -32,6 +32,9 @@ pub const RUN_VERSION: u32 = 1;
 pub struct Manifest {
     /// [`RUN_VERSION`].
     pub version: u32,
+    /// What its records are known by, made up when the run begins; absent of runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// Version and commit of the binary.
     pub binary: String,
     /// The command line from its parsed flags, of the start that made the selection; a value that may hold a path

@@ -133,16 +133,22 @@ impl Flags {
         Ok(self.isa.map_or(Ok(()), paravt_backend_candle::set_isa)?)
     }
 
-    /// Refuses flags of an engine in this process where the model runs elsewhere, and a server where it runs in this
-    /// process.
+    /// Refuses flags of another backend than the chosen one.
     ///
     /// # Errors
     /// The first such flag.
     pub fn check(&self) -> anyhow::Result<()> {
+        let is_replay = self.backend == Kind::Replay;
+        let elsewhere =
+            if is_replay { "answers from a recorded run" } else { "loads a model into this process" };
         anyhow::ensure!(
-            !(self.is_in_process() && self.openai.names_server()),
-            "--base-url names a server, and --backend {} loads a model into this process: leave one of them out",
+            self.backend == Kind::Openai || !self.openai.names_server(),
+            "--base-url names a server, and --backend {} {elsewhere}: leave one of them out",
             self.backend.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+        );
+        anyhow::ensure!(
+            !(is_replay && self.model.is_some()),
+            "--model: --backend replay answers as the model of the recorded run; leave it out"
         );
         match self.engine.given().filter(|_| !self.is_in_process()) {
             None => Ok(()),
@@ -151,6 +157,18 @@ impl Flags {
                  know; leave it out"
             ),
         }
+    }
+
+    /// As [`check`](Self::check), for a command whose `--from` can name nothing but a recorded run.
+    ///
+    /// # Errors
+    /// The first such flag.
+    pub fn check_run(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.backend == Kind::Replay || self.replay.from.is_none(),
+            "--from names a recorded run, whose answers --backend replay returns: add that, or leave --from out"
+        );
+        self.check()
     }
 
     /// The backends of one command. `fetch` knows the folder of a model on the hub at a revision, `note` takes lines for
@@ -266,7 +284,7 @@ mod tests {
         let engine = flags.in_process("c");
         assert_eq!((engine.backend, engine.model(), engine.gpus()), (Kind::Candle, Some("c"), Some(1)));
         assert_eq!(parse(&["--gpus", "8"]).gpus(), Some(8));
-        let refused = |words: &[&str]| parse(words).check().map_err(|error| error.to_string());
+        let refused = |words: &[&str]| parse(words).check_run().map_err(|error| error.to_string());
         for flag in
             [&["--device", "cuda:0"][..], &["--dtype", "bf16"], &["--deterministic"], &["--batch", "2"]]
         {
@@ -274,8 +292,15 @@ mod tests {
             assert_eq!(refused(&[flag, &["--backend", "candle"]].concat()), Ok(()));
         }
         assert_eq!(refused(&["--device", "cpu", "--base-url", "http://h/v1"]), Ok(()));
-        let both = refused(&["--backend", "candle", "--base-url", "http://h/v1"]);
-        assert!(both.is_err_and(|error| error.starts_with("--base-url names a server")));
+        for (flags, words) in [
+            (&["--backend", "candle", "--base-url", "http://h/v1"][..], "--base-url names a server"),
+            (&["--backend", "replay", "--base-url", "http://h/v1"], "--base-url names a server"),
+            (&["--base-url", "http://h/v1", "--from", "runs"], "--from names a recorded run"),
+            (&["--backend", "replay", "--from", "runs", "--model", "m"], "--model: "),
+        ] {
+            assert!(refused(flags).is_err_and(|error| error.starts_with(words)), "{flags:?}");
+        }
+        assert_eq!(refused(&["--backend", "replay", "--from", "runs"]), Ok(()));
         let recipe = |words: &[&str]| parse(words).or_model("o/recipe").model().map(str::to_owned);
         assert_eq!(recipe(&["--backend", "candle"]).as_deref(), Some("o/recipe"));
         assert_eq!(recipe(&["--backend", "candle", "--model", "d"]).as_deref(), Some("d"));

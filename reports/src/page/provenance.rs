@@ -1,6 +1,7 @@
 //! Provenance of numbers: runs and checks.
 
 use minijinja::{Value, context};
+use paravt_files::quote;
 
 use super::visible::visible;
 use crate::Report;
@@ -47,7 +48,7 @@ pub(super) fn provenance(runs: &[&Run]) -> Vec<Value> {
                 facts.iter().map(|(name, value)| (visible(name), visible(value))).collect();
             // The command of the first start repeats the run; `--resume` would look for an unfinished one.
             let words = manifest.command.iter().filter(|word| *word != "--resume");
-            let command: Vec<String> = words.map(|word| quote(word)).collect();
+            let command: Vec<String> = words.map(quote).collect();
             let masked = manifest.command.iter().any(|word| word.contains('…'));
             context! {
                 title => visible(&format!("{} · {} · {}", manifest.task.title, manifest.plan.profile, manifest.display_name())),
@@ -57,16 +58,6 @@ pub(super) fn provenance(runs: &[&Run]) -> Vec<Value> {
             }
         })
         .collect()
-}
-
-/// A word as a POSIX shell takes it.
-fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// The checks of a history, newest first.
@@ -91,16 +82,4 @@ pub(super) fn history(entries: &[Entry]) -> Vec<Value> {
             }
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arguments_survive_shell_quoting() {
-        assert_eq!(quote("--out=a/b"), "--out=a/b");
-        assert_eq!(quote("it's $HOME"), r"'it'\''s $HOME'");
-        assert_eq!(quote(""), "''");
-    }
 }

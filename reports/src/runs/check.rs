@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use paravt_suite::backend::Usage;
+use paravt_suite::journal::check_owner;
 use paravt_suite::record::{Outcome, Record};
 use paravt_suite::run::Manifest;
 
@@ -27,33 +28,15 @@ pub(super) fn records(path: &Path, manifest: &Manifest, records: &[Record]) -> R
 /// # Errors
 /// The record is of another protocol, profile or split, or holds a number out of range.
 pub(crate) fn check_record(manifest: &Manifest, record: &Record) -> Result<(), String> {
-    if record.protocol != manifest.protocol_hash {
-        let (found, wanted) = (&record.protocol, &manifest.protocol_hash);
-        return Err(format!("recorded under protocol {found}, the run is of {wanted}"));
-    }
-    if record.profile != manifest.plan.profile {
-        let (found, wanted) = (record.profile, manifest.plan.profile);
-        return Err(format!("recorded under profile {found}, the run is of {wanted}"));
-    }
-    if record.sample.task != manifest.task.name {
-        let (found, wanted) = (&record.sample.task, &manifest.task.name);
-        return Err(format!("it belongs to split {found}, the run to {wanted}"));
-    }
-    if record.epoch >= manifest.plan.repeat {
-        let (found, repeat) = (record.epoch, manifest.plan.repeat);
-        return Err(format!("it is epoch {found}, counted from 0, of a run with {repeat}"));
-    }
+    check_owner(manifest, record)?;
     value(record)?;
     seconds(record)?;
     counts(record)
 }
 
-/// The score is a share, and 0 where there is no answer.
+/// The score is 0 where there is no answer.
 fn value(record: &Record) -> Result<(), String> {
     let value = record.score.value;
-    if !(0.0..=1.0).contains(&value) {
-        return Err(format!("score {value} is not between 0 and 1"));
-    }
     if value > 0.0 && (record.error.is_some() || record.score.outcome == Outcome::Error) {
         return Err(format!("score {value} beside an error"));
     }

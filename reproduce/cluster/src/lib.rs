@@ -55,9 +55,6 @@ pub enum Error {
         "{0:?}: a folder whose name has a line break, a quote or a backslash cannot be named in a batch script"
     )]
     Path(PathBuf),
-    /// A command that a shell cannot be given.
-    #[error("the command of job {0} has a zero byte")]
-    Command(String),
     /// A file that cannot be read or written.
     #[error("cannot {action} {path}", path = .path.display())]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },

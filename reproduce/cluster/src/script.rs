@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use paravt_files::quote;
+
 use crate::Error;
 
 /// What all jobs have in common.
@@ -103,26 +105,21 @@ impl Job {
         }
         text.push_str("set -euo pipefail\n");
         if let Some(path) = &self.path {
-            let path = self.word(path)?;
-            let _ = writeln!(text, "export PATH={path}:\"$PATH\"");
+            let _ = writeln!(text, "export PATH={}:\"$PATH\"", self.word(path));
         }
-        let words: Result<Vec<String>, Error> = self.words.iter().map(|word| self.word(word)).collect();
-        let _ = writeln!(text, "exec {}", words?.join(" "));
+        let words: Vec<String> = self.words.iter().map(|word| self.word(word)).collect();
+        let _ = writeln!(text, "exec {}", words.join(" "));
         Ok(text)
     }
 
     /// A word as the shell takes it.
-    fn word(&self, word: &str) -> Result<String, Error> {
-        let quote = |text: &str| {
-            let quoted = shlex::try_quote(text).map(std::borrow::Cow::into_owned);
-            quoted.map_err(|_| Error::Command(self.name.clone()))
-        };
+    fn word(&self, word: &str) -> String {
         if self.array.is_none() || !word.contains("{element}") {
             return quote(word);
         }
         let parts =
-            word.split("{element}").map(|part| if part.is_empty() { Ok(String::new()) } else { quote(part) });
-        Ok(parts.collect::<Result<Vec<_>, _>>()?.join("\"${SLURM_ARRAY_TASK_ID}\""))
+            word.split("{element}").map(|part| if part.is_empty() { String::new() } else { quote(part) });
+        parts.collect::<Vec<_>>().join("\"${SLURM_ARRAY_TASK_ID}\"")
     }
 }
 

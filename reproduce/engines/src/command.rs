@@ -48,18 +48,9 @@ pub(crate) fn shown(command: &Command, replaced: &[(&Path, &str)]) -> Shown {
     let program = command.program.to_string_lossy().into_owned();
     let words: Vec<String> =
         std::iter::once(program).chain(command.args.clone()).map(|word| plain(&word)).collect();
-    let line = paravt_supervise::words(&words).iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let line = paravt_supervise::words(&words).iter().map(paravt_files::quote).collect::<Vec<_>>().join(" ");
     let environment = command.env.iter().map(|(name, value)| variable(name, &plain(value))).collect();
     Shown { line, environment }
-}
-
-/// A word as a shell would take it; settings and words that stand for something stay as they are.
-fn quoted(word: &str) -> String {
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || "/._-=:,{}@%+".contains(char);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    shlex::try_quote(word).map_or_else(|_| word.to_owned(), std::borrow::Cow::into_owned)
 }
 
 /// Sets further variables. Folders for `PYTHONPATH` come before those that are there.

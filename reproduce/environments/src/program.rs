@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use paravt_files::quote;
 use paravt_suite::redact;
 use paravt_supervise::{Process, variable};
 
@@ -56,10 +57,8 @@ impl Program {
 
     /// As a shell takes it, with its variables; without secrets.
     pub(crate) fn line(&self) -> String {
-        let quoted =
-            |word: &str| shlex::try_quote(word).map_or_else(|_| word.to_owned(), |word| word.into_owned());
-        let variables = self.env.iter().map(|(name, value)| variable(name, &quoted(value)));
-        let words = self.words.iter().map(|word| quoted(&redact::urls(word)));
+        let variables = self.env.iter().map(|(name, value)| variable(name, &quote(value)));
+        let words = self.words.iter().map(|word| quote(redact::urls(word)));
         variables.chain(words).collect::<Vec<_>>().join(" ")
     }
 
@@ -160,7 +159,7 @@ mod tests {
     #[test]
     fn a_command_is_shown_as_a_shell_takes_it() {
         let program = Program::new(["uv", "pip", "install"]).args(["a b", "c==1"]).env("MAX_JOBS", "16");
-        assert_eq!(program.line(), "MAX_JOBS=16 uv pip install 'a b' 'c==1'");
+        assert_eq!(program.line(), "MAX_JOBS=16 uv pip install 'a b' c==1");
         let private = Program::new(["uv", "--index-url=https://me:secret@host/simple", "git@host:a/b"])
             .env("UV_KEY", "secret");
         assert_eq!(private.line(), "UV_KEY=… uv '--index-url=https://…@host/simple' git@host:a/b");

@@ -42,7 +42,10 @@ impl Work for Check {
                 details.extend(needs(&preflight.needs).into_iter().map(|line| ("needs", line)));
                 details
             }
-            Self::Protocol(from) => command(format!("paravt-bench protocol import --from {from}")),
+            Self::Protocol(from) => {
+                let from = paravt_files::quote_path(Path::new(from));
+                command(format!("paravt-bench protocol import --from {from}"))
+            }
             Self::AgentProtocol(name) => {
                 let release = paravt_upstream::RELEASES.iter().find(|release| release.name == name);
                 let from = release.map_or("URL", |release| release.repository);

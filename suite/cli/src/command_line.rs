@@ -46,6 +46,10 @@ pub(crate) fn shown(command: &Command, words: impl IntoIterator<Item = OsString>
         for Given { name, values, .. } in given {
             match name {
                 Some(name) if values.is_empty() => shown.push(name),
+                // Behind a blank it would be a flag.
+                Some(name) if values[0].starts_with('-') => {
+                    shown.push(format!("{name}={}", values.join(",")))
+                }
                 Some(name) => shown.extend([name, values.join(",")]),
                 None => shown.extend(values),
             }

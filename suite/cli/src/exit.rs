@@ -172,7 +172,10 @@ fn of_journal(error: &JournalError) -> Exit {
     match error {
         JournalError::Locked { .. } => Exit::Preflight,
         JournalError::Io { source, .. } => of_io(source),
-        JournalError::Exists { .. }
+        JournalError::NotResumed { .. }
+        | JournalError::Exists { .. }
+        | JournalError::Orphan { .. }
+        | JournalError::Moved { .. }
         | JournalError::NoRun { .. }
         | JournalError::Differs { .. }
         | JournalError::Damaged { .. }

@@ -34,6 +34,9 @@ const OURS: &str = "paravt";
 /// Logs of the directories that are worked in, the outermost first.
 static LOGS: Mutex<Vec<Log>> = Mutex::new(Vec::new());
 
+/// The latest line on standard error.
+static LATEST: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
 /// Whether more than warnings go to standard error.
 static VERBOSE: AtomicBool = AtomicBool::new(false);
 
@@ -131,7 +134,12 @@ struct Terminal;
 
 impl Write for Terminal {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        crate::output::log(format_args!("{}", shown(line)));
+        // Each try of a request says the same; the log has them all.
+        let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
+        if *latest != line {
+            crate::output::log(format_args!("{}", shown(line)));
+            *latest = line.to_vec();
+        }
         Ok(line.len())
     }
 

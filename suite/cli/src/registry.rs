@@ -9,7 +9,7 @@ use paravt_suite::data::DataRoot;
 use paravt_suite::task::{Benchmark, Task as _};
 
 /// Tasks of the user.
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 pub(crate) struct TaskFiles {
     /// Task of your own: a TOML file that maps columns of your rows to samples; repeatable [default: none].
     #[arg(id = "task_files", long = "task", value_name = "FILE")]
@@ -59,6 +59,21 @@ impl DataArgs {
         let given = self.data.as_ref().or(self.hf_home.as_ref());
         let absolute = given.and_then(|folder| std::path::absolute(folder).ok());
         absolute.map(|folder| ("HF_HOME".to_owned(), folder.display().to_string())).into_iter().collect()
+    }
+
+    /// Refuses folders, and tasks of files, where no data are read.
+    pub(crate) fn check_unused(&self, files: &TaskFiles, unless: &str) -> anyhow::Result<()> {
+        let given = [
+            ("--data", self.data.is_some()),
+            ("--hf-home", self.hf_home.is_some()),
+            ("--task", !files.is_empty()),
+        ];
+        match given.into_iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) => {
+                bail!("{flag}: without {unless} no data are read; add {unless}, or leave {flag} out")
+            }
+            None => Ok(()),
+        }
     }
 
     /// Flags and environment as one plan.

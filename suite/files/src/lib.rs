@@ -1,5 +1,6 @@
 #![forbid(unsafe_code)]
-//! Files and folders: reading what others provide, writing what is whole after a crash or a power cut, locks, hashes.
+//! Files and folders: reading what others provide, writing what is whole after a crash or a power cut, locks, hashes,
+//! and paths in commands that are printed.
 //!
 //! Errors are those of [`std::fs`]; the caller, who knows what the file is for, names it.
 //!
@@ -18,6 +19,7 @@ mod hash;
 mod listing;
 mod lock;
 mod read;
+mod shell;
 mod write;
 
 pub use cache::cache_dir;
@@ -26,4 +28,5 @@ pub use hash::{hex, sha256, sha256_file};
 pub use listing::Listing;
 pub use lock::Lock;
 pub use read::{check_regular, open_regular, read_limited, read_text};
+pub use shell::{quote, quote_path};
 pub use write::{beside, is_temporary, make_dir, rename, write_atomic, write_named};

@@ -1,14 +1,20 @@
 //! Files that are written whole.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::fs::{File, TryLockError};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::read::check_regular;
 
-/// Follows the name of a file that is not yet whole, before the number of the process.
-const TEMPORARY: &str = ".tmp";
+/// Follows the name of a file that is not yet whole.
+const TEMPORARY: &str = ".paravt-part";
+/// Time that another process is given to write the same file.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Time between two tries.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// The path with something added to its name.
 pub fn beside(path: &Path, end: impl AsRef<OsStr>) -> PathBuf {
@@ -18,10 +24,11 @@ pub fn beside(path: &Path, end: impl AsRef<OsStr>) -> PathBuf {
 }
 
 /// Writes a file of ours so that it is there whole or not at all, also after a power cut. A link that has its name is
-/// replaced, never written through.
+/// replaced, never written through. What a killed process left of the same file is removed; a live one that writes it is
+/// waited for.
 ///
 /// # Errors
-/// It cannot be written, or a folder, pipe, socket or device has its name.
+/// It cannot be written, a folder, pipe, socket or device has its name, or another process does not get done with it.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(there) if there.is_symlink() => {}
@@ -30,18 +37,59 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Err(error) => return Err(error),
     }
     let temporary = temporary(path);
-    // What a killed process of the same number left.
-    let _ = std::fs::remove_file(&temporary);
-    let written = File::create_new(&temporary)
-        .and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()
-        })
-        .and_then(|()| rename(&temporary, path));
+    // Its lock is held until it has its name.
+    let mut file = claim(&temporary)?;
+    let written =
+        file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| rename(&temporary, path));
     if written.is_err() {
         let _ = std::fs::remove_file(&temporary);
     }
     written
+}
+
+/// A new file, locked: by its lock others know it from one that a killed process left.
+fn claim(temporary: &Path) -> io::Result<File> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match File::create_new(temporary) {
+            Ok(file) if lock(&file) && is_at(&file, temporary) => return Ok(file),
+            // Another process has taken it for one that was left.
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => match remove_left(temporary) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            },
+            Err(error) => return Err(error),
+        }
+        if Instant::now() > until {
+            return Err(io::Error::new(ErrorKind::ResourceBusy, "another process is writing this file"));
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Removes what has the name of a temporary file, unless a live process holds it.
+fn remove_left(temporary: &Path) -> io::Result<()> {
+    let is_file = temporary.symlink_metadata()?.is_file();
+    let left = if is_file { File::open(temporary) } else { Err(ErrorKind::InvalidInput.into()) };
+    match &left {
+        Ok(file) if !lock(file) || !is_at(file, temporary) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        // Its lock is held until it is gone.
+        _ => std::fs::remove_file(temporary),
+    }
+}
+
+/// Locks a file, `false` where another process has. Where the file system has no locks, nobody has.
+fn lock(file: &File) -> bool {
+    !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+}
+
+/// Whether an open file is the one that has a name.
+fn is_at(file: &File, path: &Path) -> bool {
+    let id = |found: std::fs::Metadata| (found.dev(), found.ino());
+    let named = path.symlink_metadata().map(id).ok();
+    named.is_some() && named == file.metadata().map(id).ok()
 }
 
 /// Renames a file or folder, and waits until its new name is on disk.
@@ -95,13 +143,12 @@ pub fn make_dir(path: &Path) -> io::Result<()> {
 
 /// Whether a name is that of a file that [`write_atomic`] was killed over.
 pub fn is_temporary(name: &str) -> bool {
-    let process = name.rsplit_once(TEMPORARY).map(|(_, process)| process);
-    process.is_some_and(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()))
+    name.ends_with(TEMPORARY)
 }
 
 /// Name of a file before it is whole.
 fn temporary(path: &Path) -> PathBuf {
-    beside(path, format!("{TEMPORARY}{}", std::process::id()))
+    beside(path, TEMPORARY)
 }
 
 #[cfg(test)]
@@ -119,7 +166,7 @@ mod tests {
         write_atomic(&ours, b"new").unwrap();
         assert!(!ours.is_symlink() && !temporary(&ours).exists());
         assert!(is_temporary(temporary(&ours).file_name().unwrap().to_str().unwrap()));
-        assert!(!is_temporary("ours.tmp") && !is_temporary("12"));
+        assert!(!is_temporary("ours.tmp") && !is_temporary("ours"));
         assert_eq!(std::fs::read(&of_others).unwrap(), b"theirs");
         assert_eq!(std::fs::read(&ours).unwrap(), b"new");
 
@@ -136,6 +183,34 @@ mod tests {
             }
         }
         assert!(!pipe.metadata().unwrap().is_file());
+    }
+
+    #[test]
+    fn what_a_killed_process_left_goes_and_a_live_one_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(temporary(&path), "left").unwrap();
+        write_atomic(&path, b"new").unwrap();
+        let live = claim(&temporary(&path)).unwrap();
+        let late = std::thread::spawn({
+            let path = path.clone();
+            move || write_atomic(&path, b"late")
+        });
+        std::thread::sleep(20 * PAUSE);
+        assert!(!late.is_finished() && is_at(&live, &temporary(&path)));
+        rename(&temporary(&path), &path).unwrap();
+        drop(live);
+        late.join().unwrap().unwrap();
+        // Many writers of one file: each is whole, and the last has its name.
+        std::thread::scope(|scope| {
+            for writer in 0..8_u8 {
+                let path = &path;
+                scope.spawn(move || (0..50).for_each(|_| write_atomic(path, &[writer; 999]).unwrap()));
+            }
+        });
+        let last = std::fs::read(&path).unwrap();
+        assert!(last.len() == 999 && last.iter().all(|byte| *byte == last[0]));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left");
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Python {
             serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))?;
         if !python.missing.is_empty() {
             let names = python.missing.join(" ");
-            let program = program.display();
+            let program = paravt_files::quote_path(program);
             return Err(failed(format!("it lacks packages: {program} -m pip install {names}")));
         }
         // Sorted by the interpreter: a folder comes before those below it.

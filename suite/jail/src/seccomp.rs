@@ -12,7 +12,8 @@ use crate::Error;
 
 /// Calls with any arguments. All others fail as on a kernel that lacks them (`ENOSYS`), for which libraries have
 /// fallbacks: sockets, processes, signals to others, mounts, namespaces, tracing, keys, bpf, io_uring, userfaultfd,
-/// memory that no limit counts (memfd, System V), setting of users and of what happens when the parent ends.
+/// memory that no limit counts (memfd, System V), setting of users and of what happens when the parent ends, and whatever
+/// holds a file of the machine or drops it from memory: locks, leases, notices, advice.
 const FREE: &[c_long] = &[
     // Files: those that the mounts show.
     libc::SYS_read,
@@ -50,8 +51,6 @@ const FREE: &[c_long] = &[
     libc::SYS_fallocate,
     libc::SYS_fsync,
     libc::SYS_fdatasync,
-    libc::SYS_flock,
-    libc::SYS_fcntl,
     libc::SYS_dup,
     libc::SYS_dup3,
     libc::SYS_pipe2,
@@ -60,7 +59,6 @@ const FREE: &[c_long] = &[
     libc::SYS_umask,
     libc::SYS_sendfile,
     libc::SYS_copy_file_range,
-    libc::SYS_fadvise64,
     // Waiting.
     libc::SYS_ppoll,
     libc::SYS_pselect6,
@@ -79,7 +77,6 @@ const FREE: &[c_long] = &[
     libc::SYS_munmap,
     libc::SYS_mprotect,
     libc::SYS_mremap,
-    libc::SYS_madvise,
     libc::SYS_msync,
     libc::SYS_mincore,
     libc::SYS_brk,
@@ -175,6 +172,36 @@ const NAMESPACES: u64 = (libc::CLONE_NEWNS
 const CHOSEN: &[(c_long, u8, &[u64])] = &[
     // Whether a file is a terminal, whether `exec` closes it, what can be read of it.
     (libc::SYS_ioctl, 1, &[0x5401, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451]),
+    // Copies and flags of a descriptor, and nothing of its file.
+    (
+        libc::SYS_fcntl,
+        1,
+        &[
+            libc::F_DUPFD as u64,
+            libc::F_DUPFD_CLOEXEC as u64,
+            libc::F_GETFD as u64,
+            libc::F_SETFD as u64,
+            libc::F_GETFL as u64,
+            libc::F_SETFL as u64,
+        ],
+    ),
+    // What allocators say of their own memory.
+    (
+        libc::SYS_madvise,
+        2,
+        &[
+            libc::MADV_NORMAL as u64,
+            libc::MADV_RANDOM as u64,
+            libc::MADV_SEQUENTIAL as u64,
+            libc::MADV_WILLNEED as u64,
+            libc::MADV_DONTNEED as u64,
+            libc::MADV_FREE as u64,
+            libc::MADV_HUGEPAGE as u64,
+            libc::MADV_NOHUGEPAGE as u64,
+            libc::MADV_DONTDUMP as u64,
+            libc::MADV_DODUMP as u64,
+        ],
+    ),
     // Names of threads and of anonymous memory.
     (libc::SYS_prctl, 0, &[libc::PR_SET_NAME as u64, libc::PR_GET_NAME as u64, libc::PR_SET_VMA as u64]),
 ];

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::media::paired_frames;
 use crate::nearest;
 use crate::plan::{Channel, CropMode, RunPlan, is_once};
 use crate::probe::{FEWEST_TO_HALVE, Probe};
@@ -186,7 +187,8 @@ impl RunConfig {
             switches: self.profile().switches(),
             mode,
             channel: self.channel,
-            nframes: self.nframes,
+            // As they are sent; an agent has rules of its own.
+            nframes: if protocol.agent.is_none() { paired_frames(self.nframes) } else { self.nframes },
             max_turns: self.max_turns,
             max_parallel: self.max_parallel,
             crop: self.crop,
@@ -400,7 +402,7 @@ mod tests {
         }
         assert_eq!(plan(RunConfig { repeat: 0, ..default() }), Err(ConfigError::Repeat));
         let repeated = plan(RunConfig { repeat: 3, seed: Some(7), ..default() }).unwrap();
-        let warnings = |plan: &RunPlan| plan.warnings(&protocol).collect::<Vec<_>>();
+        let warnings = |plan: &RunPlan| plan.warnings().collect::<Vec<_>>();
         assert!(
             matches!(&warnings(&repeated)[..], [warning] if warning.contains("--repeat 3")),
             "{repeated:?}"
@@ -409,9 +411,7 @@ mod tests {
         assert_eq!(warnings(&plan(default()).unwrap()), [""; 0]);
         for (nframes, sent) in [(3, 4), (5, 4), (7, 8)] {
             let odd = plan(RunConfig { nframes, ..default() }).unwrap();
-            assert!(warnings(&odd)[0].contains(&format!("--nframes {nframes}: {sent} frames are sent")));
-            let by_server = RunPlan { channel: Channel::Video, ..odd };
-            assert_eq!(warnings(&by_server), [""; 0], "the server samples");
+            assert_eq!((odd.nframes, odd.overview_frames(&protocol)), (sent, Some(sent)));
         }
         let request = RequestSettings { top_p: Some(2.0), ..RequestSettings::default() };
         assert!(matches!(plan(RunConfig { request, ..default() }), Err(ConfigError::Request(_))));

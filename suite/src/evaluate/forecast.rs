@@ -90,7 +90,7 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     }
     let first = &samples[0];
     let times = plan.repeat as u64;
-    let warnings = selected.warning.into_iter().chain(plan.warnings(protocol));
+    let warnings = selected.warning.into_iter().chain(plan.warnings());
     Ok(Forecast {
         protocol_hash: protocol.hash(),
         samples: samples.len(),

@@ -31,6 +31,7 @@ pub(super) fn build(
     }
     Ok(Manifest {
         version: RUN_VERSION,
+        id: None,
         binary: workspace.binary.clone(),
         command: workspace.command.clone(),
         task: run.task.spec().clone(),

@@ -1,6 +1,7 @@
 //! Shards of one run become one run.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use paravt_files::read_limited;
 
 use super::prepared::summary_of;
 use crate::backend::Memory;
-use crate::journal::{self, Journal, JournalError};
+use crate::journal::{self, Journal, JournalError, RunDir};
 use crate::record::Record;
 use crate::run::{Manifest, Selection};
 use crate::summary::{Summary, SummaryError};
@@ -135,40 +136,43 @@ fn write(
         return Err(MergeError::NotEmpty { out: out.to_owned() });
     }
     let parent = target.parent().ok_or(MergeError::Root)?;
-    std::fs::create_dir_all(parent).map_err(failed("make", parent))?;
-    let made = tempfile::Builder::new()
-        .prefix(".merge-")
-        .tempdir_in(parent)
-        .map_err(failed("make a folder in", parent))?;
-    let mut journal = Journal::create(made.path(), manifest)?;
-    journal.append(records)?;
     let protocol = first.join(journal::PROTOCOL);
     let texts = read_limited(&protocol, MAX_PROTOCOL).map_err(failed("read", &protocol))?;
-    journal::write_file(&made.path().join(journal::PROTOCOL), &texts)?;
-    journal::write_summary(made.path(), summary)?;
-    drop(journal);
-    readable_by_others(made.path(), parent).map_err(failed("set the permissions of", made.path()))?;
-    paravt_files::rename(made.path(), &target).map_err(failed("write", out))?;
-    // Nothing is left to remove.
-    let _ = made.keep();
-    Ok(())
+    // Hidden, so that no report takes the part for a run.
+    let mut name = OsString::from(".");
+    name.push(target.file_name().unwrap_or_default());
+    let part = paravt_files::beside(&parent.join(name), ".part");
+    let made = RunDir::lock(&part)?;
+    let written = fill(made, &part, manifest, records, &texts, summary)
+        .and_then(|_journal| paravt_files::rename(&part, &target).map_err(failed("write", out)));
+    if written.is_err() {
+        let _ = paravt_files::remove(&part);
+    }
+    written
+}
+
+/// Writes the files of a run into a locked folder, in which a killed process may have left some.
+fn fill(
+    made: RunDir,
+    part: &Path,
+    manifest: &Manifest,
+    records: &[Record],
+    texts: &[u8],
+    summary: &Summary,
+) -> Result<Journal, MergeError> {
+    for left in [journal::MANIFEST, journal::JOURNAL, journal::PROTOCOL, journal::SUMMARY] {
+        let left = part.join(left);
+        paravt_files::remove(&left).map_err(failed("remove", &left))?;
+    }
+    let mut journal = made.create(manifest)?;
+    journal.append(records)?;
+    journal::write_file(&part.join(journal::PROTOCOL), texts)?;
+    journal::write_summary(part, summary)?;
+    Ok(journal)
 }
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> MergeError {
     move |source| MergeError::Io { action, path: path.to_owned(), source }
-}
-
-/// Temporary folders are private; a run directory is like any other that this user makes.
-#[cfg(unix)]
-fn readable_by_others(dir: &Path, parent: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let mode = std::fs::metadata(parent)?.permissions().mode() & 0o777;
-    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode | 0o700))
-}
-
-#[cfg(not(unix))]
-fn readable_by_others(_: &Path, _: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 /// One manifest for all shards, and the zero-based shards that are missing. Shards of different runs or

@@ -73,9 +73,9 @@ pub fn prepare(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Prepared, 
     let dir = RunDir::lock(&run.dir)?;
     let mut retry = run.config.retry();
     let mut stored = None;
-    if dir.has_run() {
+    if dir.has_run()? {
         if !run.config.resume {
-            return Err(JournalError::Exists { dir: run.dir.clone() }.into());
+            return Err(JournalError::NotResumed { dir: run.dir.clone() }.into());
         }
         let (manifest, contents) = dir.stored()?;
         wanted.backend.clone_from(&manifest.backend);
@@ -116,7 +116,7 @@ impl Prepared {
 
     /// What a user should know of data and settings before the run.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
-        self.selected.warning.clone().into_iter().chain(self.plan().warnings(&self.protocol))
+        self.selected.warning.clone().into_iter().chain(self.plan().warnings())
     }
 
     /// Settings of the run.
@@ -157,10 +157,7 @@ impl Prepared {
             Some((manifest, contents)) => resume(&path, dir, manifest, contents, &wanted, &*observer)?,
             None => (dir.create(&wanted)?, wanted, Vec::new()),
         };
-        let texts = path.join(journal::PROTOCOL);
-        if !texts.exists() {
-            journal::write_file(&texts, &to_pretty_json(&*protocol))?;
-        }
+        journal::write_file(&path.join(journal::PROTOCOL), &to_pretty_json(&*protocol))?;
         let plan = &manifest.plan;
         let jobs = runner::pending(&selected.samples, plan.repeat, &selected.videos, &records, &retry);
         let frames = match plan.probe {
@@ -201,7 +198,9 @@ impl Prepared {
         // The journal is as it was before a write that failed: the run is incomplete, not lost.
         let (ended, journal) = run.await.map_err(RunError::NotWritten)?;
         finish(&journal, &mut manifest, expected, ended, backend.memory()).map_err(|error| match error {
-            RunError::Journal(error @ JournalError::Io { .. }) => RunError::NotWritten(error),
+            RunError::Journal(error @ (JournalError::Io { .. } | JournalError::Moved { .. })) => {
+                RunError::NotWritten(error)
+            }
             error => error,
         })
     }
@@ -251,7 +250,7 @@ fn resume(
     observer: &dyn Observer,
 ) -> Result<(Journal, Manifest, Vec<Record>), RunError> {
     journal::same_run(path, &manifest, wanted)?;
-    let journal = dir.resume(&contents)?;
+    let journal = dir.resume(&manifest, &contents)?;
     tracing::info!(records = contents.records.len(), torn_bytes = contents.torn_bytes, "run resumed");
     if contents.torn_bytes > 0 {
         observer.observe(Event::TornRecord { dir: path, bytes: contents.torn_bytes });
@@ -279,6 +278,7 @@ fn finish(
     ended: Ended,
     memory: Option<Memory>,
 ) -> Result<RunOutcome, RunError> {
+    journal.check_in_place()?;
     let records = journal::read(journal.dir())?.records;
     let before = manifest.clone();
     if records.len() == expected && manifest.ended_at.is_none() {

@@ -180,7 +180,7 @@ fn a_run_ends_with_its_outcome_and_its_files() {
         assert!(world.path("run").join(file).is_file(), "{file}");
     }
     let again = world.evaluate(&config, "run").unwrap_err();
-    assert!(matches!(again, RunError::Journal(JournalError::Exists { .. })), "{again}");
+    assert!(matches!(again, RunError::Journal(JournalError::NotResumed { .. })), "{again}");
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! The one writer of a run directory: lock, atomic files, appended records.
 
 use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::Write as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use paravt_files::{Lock, is_temporary, write_atomic};
+use paravt_files::{Lock, write_atomic};
 
 use super::{Contents, IoContext as _, JOURNAL, JournalError, LOCK, MANIFEST, PROTOCOL, SUMMARY, read_run};
-use crate::record::Record;
+use crate::record::{Measured, Record};
 use crate::run::{Manifest, RUN_VERSION};
 use crate::summary::Summary;
 use crate::text::to_pretty_json;
@@ -70,7 +72,7 @@ impl Drop for RunDir {
 }
 
 impl RunDir {
-    /// Makes the directory, takes its lock, and removes what a killed writer left half-written.
+    /// Makes the directory and takes its lock.
     ///
     /// # Errors
     /// Another process holds the lock; I/O.
@@ -82,13 +84,22 @@ impl RunDir {
         let Some(lock) = Lock::take(&path, Duration::ZERO).at(&path, "cannot lock")? else {
             return Err(JournalError::Locked { dir: dir.to_owned() });
         };
-        remove_leftovers(dir);
         Ok(Self { dir: dir.to_owned(), lock: Some(lock), made })
     }
 
     /// Whether a run was started here.
-    pub fn has_run(&self) -> bool {
-        self.dir.join(MANIFEST).exists()
+    ///
+    /// # Errors
+    /// There are files of a run without its manifest: nobody knows which run they are of.
+    pub fn has_run(&self) -> Result<bool, JournalError> {
+        if self.dir.join(MANIFEST).exists() {
+            return Ok(true);
+        }
+        let has_bytes = |name: &&str| self.dir.join(name).metadata().is_ok_and(|found| found.len() > 0);
+        match [JOURNAL, SUMMARY, PROTOCOL].into_iter().find(has_bytes) {
+            Some(file) => Err(JournalError::Orphan { dir: self.dir.clone(), file }),
+            None => Ok(false),
+        }
     }
 
     /// The run that was started here.
@@ -102,52 +113,42 @@ impl RunDir {
     /// Starts a new run: writes the manifest.
     ///
     /// # Errors
-    /// The directory holds a run already, or cannot be written.
+    /// The directory holds a run already, or a part of one, or cannot be written.
     pub fn create(self, manifest: &Manifest) -> Result<Journal, JournalError> {
-        if self.has_run() {
+        if self.has_run()? {
             return Err(JournalError::Exists { dir: self.dir.clone() });
         }
-        let journal = self.open()?;
+        let id = format!("{:016x}", RandomState::new().hash_one(&manifest.task.name));
+        let journal = self.open(Some(id))?;
         journal.write_manifest(manifest)?;
         Ok(journal)
     }
 
-    /// Continues the run of which `contents` were read: cuts a torn last line off.
+    /// Continues the run of which manifest and `contents` were read: cuts a torn last line off.
     ///
     /// # Errors
     /// I/O.
-    pub fn resume(self, contents: &Contents) -> Result<Journal, JournalError> {
-        let mut journal = self.open()?;
+    pub fn resume(self, manifest: &Manifest, contents: &Contents) -> Result<Journal, JournalError> {
+        let mut journal = self.open(manifest.id.clone())?;
         if contents.torn_bytes > 0 {
             journal.cut(contents.good_bytes)?;
         }
         Ok(journal)
     }
 
-    fn open(mut self) -> Result<Journal, JournalError> {
+    fn open(mut self, id: Option<String>) -> Result<Journal, JournalError> {
         let path = self.dir.join(JOURNAL);
-        // Records are not appended to a file of somebody else.
-        if path.is_symlink() && (path.is_file() || !path.exists()) {
-            let link = std::io::Error::new(std::io::ErrorKind::InvalidInput, "a link, not a regular file");
-            return Err(link).at(&path, "cannot open");
+        // Records are not appended to a file of somebody else, and a pipe would wait for a reader.
+        let is_link = path.is_symlink() && (path.is_file() || !path.exists());
+        if is_link || path.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
+            let what = if is_link { "a link, not a regular file" } else { "a pipe, not a regular file" };
+            let refused = std::io::Error::new(std::io::ErrorKind::InvalidInput, what);
+            return Err(refused).at(&path, "cannot open");
         }
         let file = OpenOptions::new().create(true).append(true).open(&path).at(&path, "cannot open")?;
         let length = file.metadata().at(&path, "cannot read the length of")?.len();
         let lock = self.lock.take();
-        Ok(Journal { dir: self.dir.clone(), file, length, _lock: lock })
-    }
-}
-
-/// Removes temporary files of [`write_file`]. With the lock held nobody else is writing one.
-fn remove_leftovers(dir: &Path) {
-    let ours = |name: &str| {
-        is_temporary(name) && [MANIFEST, PROTOCOL, SUMMARY].iter().any(|file| name.starts_with(file))
-    };
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(ours) {
-            // A leftover that stays disturbs nobody.
-            let _ = std::fs::remove_file(entry.path());
-        }
+        Ok(Journal { dir: self.dir.clone(), id, file, length, _lock: lock })
     }
 }
 
@@ -155,6 +156,8 @@ fn remove_leftovers(dir: &Path) {
 #[derive(Debug)]
 pub struct Journal {
     dir: PathBuf,
+    /// Ties its records to its manifest.
+    id: Option<String>,
     file: File,
     length: u64,
     _lock: Option<Lock>,
@@ -180,26 +183,43 @@ impl Journal {
         let locked = RunDir::lock(dir)?;
         let (manifest, contents) = locked.stored()?;
         same_run(dir, &manifest, wanted)?;
-        Ok((locked.resume(&contents)?, manifest, contents))
+        Ok((locked.resume(&manifest, &contents)?, manifest, contents))
     }
 
     /// Writes the manifest.
     ///
     /// # Errors
-    /// I/O.
+    /// The directory was moved away; I/O.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), JournalError> {
-        let bytes = to_pretty_json(manifest);
-        write_file(&self.dir.join(MANIFEST), &bytes)
+        self.check_in_place()?;
+        let manifest = Manifest { id: self.id.clone(), ..manifest.clone() };
+        write_file(&self.dir.join(MANIFEST), &to_pretty_json(&manifest))
+    }
+
+    /// Refuses to go on where another folder, perhaps with another run, has the run's name by now.
+    ///
+    /// # Errors
+    /// The directory was moved away.
+    pub fn check_in_place(&self) -> Result<(), JournalError> {
+        let file = |found: std::fs::Metadata| (found.dev(), found.ino());
+        let named = std::fs::metadata(self.dir.join(JOURNAL)).map(file);
+        match (named, self.file.metadata().map(file)) {
+            (Ok(named), Ok(ours)) if named == ours => Ok(()),
+            _ => Err(JournalError::Moved { dir: self.dir.clone() }),
+        }
     }
 
     /// Appends records and waits until they are on disk. All of them or none.
     ///
     /// # Errors
-    /// I/O; the journal then is as before the call.
+    /// The directory was moved away; I/O; the journal then is as before the call.
     pub fn append(&mut self, records: &[Record]) -> Result<(), JournalError> {
+        self.check_in_place()?;
         let mut bytes = Vec::new();
         for record in records {
-            serde_json::to_writer(&mut bytes, record).map_err(|error| JournalError::Io {
+            let measured = Measured { run: self.id.clone(), ..record.measured.clone() };
+            let record = Record { measured, ..record.clone() };
+            serde_json::to_writer(&mut bytes, &record).map_err(|error| JournalError::Io {
                 path: self.dir.join(JOURNAL),
                 action: "cannot write a record",
                 source: error.into(),

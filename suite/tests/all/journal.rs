@@ -6,7 +6,7 @@ use std::path::Path;
 use paravt_suite::fixtures::{self, manifest};
 use paravt_suite::journal::{self, JOURNAL, Journal, JournalError};
 use paravt_suite::profile::Profile;
-use paravt_suite::record::{RECORD_VERSION, Record};
+use paravt_suite::record::{Measured, RECORD_VERSION, Record};
 use paravt_suite::run::{Inputs, Manifest};
 
 fn record(row: usize, value: f64) -> Record {
@@ -17,15 +17,21 @@ fn record(row: usize, value: f64) -> Record {
     record
 }
 
+/// The records of a run, without the name of the run, which is made up anew each time.
+fn read(dir: &Path) -> Vec<Record> {
+    let mut records = journal::read(dir).unwrap().records;
+    records.iter_mut().for_each(|record| assert!(record.measured.run.take().is_some()));
+    records
+}
+
 #[test]
 fn records_come_back_by_row_and_the_last_one_counts() {
     let dir = tempfile::tempdir().unwrap();
     let mut journal = Journal::create(dir.path(), &manifest()).unwrap();
     journal.append(&[record(2, 0.0), record(0, 1.0)]).unwrap();
     journal.append(&[record(2, 1.0)]).unwrap();
-    let contents = journal::read(dir.path()).unwrap();
-    assert_eq!(contents.records, vec![record(0, 1.0), record(2, 1.0)]);
-    assert_eq!(contents.torn_bytes, 0);
+    assert_eq!(read(dir.path()), vec![record(0, 1.0), record(2, 1.0)]);
+    assert_eq!(journal::read(dir.path()).unwrap().torn_bytes, 0);
 }
 
 #[test]
@@ -43,9 +49,8 @@ fn a_journal_cut_anywhere_keeps_every_whole_record() {
         assert_eq!(contents.records.len(), usize::from(length >= first), "cut at {length}");
         journal.append(&[record(2, 1.0)]).unwrap();
         drop(journal);
-        let again = journal::read(dir.path()).unwrap();
-        assert_eq!(again.records.last(), Some(&record(2, 1.0)), "cut at {length}");
-        assert_eq!(again.torn_bytes, 0);
+        assert_eq!(read(dir.path()).last(), Some(&record(2, 1.0)), "cut at {length}");
+        assert_eq!(journal::read(dir.path()).unwrap().torn_bytes, 0);
     }
 }
 
@@ -83,9 +88,9 @@ fn records_are_not_appended_behind_a_link() {
     let run = dir.path().join("run");
     std::fs::create_dir(&run).unwrap();
     std::os::unix::fs::symlink(&theirs, run.join("journal.jsonl")).unwrap();
-    for there in [false, true] {
+    for (there, refused) in [(false, "a link, not a regular file"), (true, "holds journal.jsonl of a run")] {
         let error = Journal::create(&run, &manifest()).unwrap_err().to_string();
-        assert!(error.contains("a link, not a regular file"), "{error}");
+        assert!(error.contains(refused), "{error}");
         assert_eq!(theirs.exists(), there);
         std::fs::write(&theirs, "theirs").unwrap();
     }
@@ -237,36 +242,86 @@ fn everything_that_can_change_an_answer_keeps_a_run_from_being_continued() {
 }
 
 #[test]
-fn what_a_killed_writer_left_is_removed_by_the_next() {
+fn files_of_a_run_without_its_manifest_are_not_continued() {
+    for file in [JOURNAL, journal::SUMMARY, journal::PROTOCOL] {
+        let dir = tempfile::tempdir().unwrap();
+        // What a killed start leaves is no run yet.
+        std::fs::write(dir.path().join(JOURNAL), "").unwrap();
+        std::fs::write(dir.path().join(file), "mine\n").unwrap();
+        let error = Journal::create(dir.path(), &manifest()).unwrap_err();
+        assert!(matches!(error, JournalError::Orphan { .. }), "{error}");
+        assert!(error.to_string().contains(&format!("holds {file} of a run")), "{error}");
+        assert_eq!(std::fs::read(dir.path().join(file)).unwrap(), b"mine\n");
+        assert!(!dir.path().join(journal::MANIFEST).exists());
+        std::fs::write(dir.path().join(file), "").unwrap();
+        drop(Journal::create(dir.path(), &manifest()).unwrap());
+    }
     let dir = tempfile::tempdir().unwrap();
-    drop(Journal::create(dir.path(), &manifest()).unwrap());
-    let kept = ["summary.json.tmpl", "notes.tmp12", "manifest.json.tmp12.bak"];
-    let left = ["manifest.json.tmp1234", "summary.json.tmp1", "protocol.json.tmp99"];
-    for name in kept.iter().chain(&left) {
-        std::fs::write(dir.path().join(name), "half").unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(dir.path().join(JOURNAL)).status().unwrap().success());
+    let error = Journal::create(dir.path(), &manifest()).unwrap_err().to_string();
+    assert!(error.contains("a pipe, not a regular file"), "{error}");
+}
+
+#[test]
+fn a_journal_beside_the_manifest_of_another_run_is_refused() {
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    for dir in &dirs {
+        Journal::create(dir.path(), &manifest()).unwrap().append(&[record(0, 1.0)]).unwrap();
+        assert!(journal::read_run(dir.path()).is_ok());
     }
-    drop(Journal::resume(dir.path(), &manifest()).unwrap());
-    for name in kept {
-        assert!(dir.path().join(name).exists(), "{name}");
+    std::fs::copy(dirs[0].path().join(JOURNAL), dirs[1].path().join(JOURNAL)).unwrap();
+    let error = Journal::resume(dirs[1].path(), &manifest()).unwrap_err().to_string();
+    assert!(error.contains("another run recorded it"), "{error}");
+    // A run of an earlier version names itself nowhere.
+    let old = journal::read_manifest(dirs[1].path()).unwrap();
+    let old = serde_json::to_vec(&Manifest { id: None, ..old }).unwrap();
+    std::fs::write(dirs[1].path().join(journal::MANIFEST), old).unwrap();
+    assert!(Journal::resume(dirs[1].path(), &manifest()).is_ok());
+}
+
+#[test]
+fn a_run_whose_folder_is_moved_away_writes_into_no_other() {
+    let root = tempfile::tempdir().unwrap();
+    let (dir, moved) = (root.path().join("run"), root.path().join("moved"));
+    let mut first = Journal::create(&dir, &manifest()).unwrap();
+    first.append(&[record(0, 1.0)]).unwrap();
+    std::fs::rename(&dir, &moved).unwrap();
+    let mut second = Journal::create(&dir, &manifest()).unwrap();
+    second.append(&[record(1, 0.0)]).unwrap();
+    let before = std::fs::read(dir.join(journal::MANIFEST)).unwrap();
+    for error in
+        [first.append(&[record(2, 1.0)]).unwrap_err(), first.write_manifest(&manifest()).unwrap_err()]
+    {
+        assert!(matches!(error, JournalError::Moved { .. }), "{error}");
     }
-    for name in left {
-        assert!(!dir.path().join(name).exists(), "{name}");
-    }
+    assert_eq!((read(&moved), read(&dir)), (vec![record(0, 1.0)], vec![record(1, 0.0)]));
+    assert_eq!(std::fs::read(dir.join(journal::MANIFEST)).unwrap(), before);
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert!(matches!(second.append(&[record(2, 1.0)]), Err(JournalError::Moved { .. })));
 }
 
 #[test]
 fn records_of_another_run_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     drop(Journal::create(dir.path(), &manifest()).unwrap());
-    let good = record(1, 1.0);
+    let run = journal::read_manifest(dir.path()).unwrap().id;
+    let of_run = |row| {
+        let record = record(row, 1.0);
+        Record { measured: Measured { run: run.clone(), ..record.measured.clone() }, ..record }
+    };
+    let good = of_run(1);
     for (change, said) in [
-        ((|r| r.protocol = "other".into()) as fn(&mut Record), "protocol is other, not native (p)"),
-        (|r| r.profile = Profile::Paper, "profile is paper, not strict"),
-        (|r| r.sample.task = "mlvu".into(), "split is mlvu, not made_up"),
-        (|r| r.score.value = 5.0, "score is 5, not between 0 and 1"),
-        (|r| r.score.value = -0.5, "score is -0.5, not between 0 and 1"),
+        (
+            (|r| r.protocol = "other".into()) as fn(&mut Record),
+            "recorded under protocol other, the run is of native (p)",
+        ),
+        (|r| r.profile = Profile::Paper, "recorded under profile paper, the run is of strict"),
+        (|r| r.sample.task = "mlvu".into(), "it belongs to split mlvu, the run to made_up"),
+        (|r| r.score.value = 5.0, "score 5 is not between 0 and 1"),
+        (|r| r.measured.run = None, "another run recorded it"),
+        (|r| r.score.value = -0.5, "score -0.5 is not between 0 and 1"),
     ] {
-        let mut foreign = record(0, 1.0);
+        let mut foreign = of_run(0);
         change(&mut foreign);
         let lines = [&good, &foreign].map(|record| serde_json::to_string(record).unwrap() + "\n").concat();
         std::fs::write(dir.path().join(JOURNAL), lines).unwrap();

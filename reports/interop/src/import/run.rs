@@ -302,6 +302,7 @@ fn manifest(log: &Log, task: TaskSpec, samples: &[Sample], expected: usize) -> M
     let model = log.model.clone().unwrap_or_else(|| "unknown".to_owned());
     Manifest {
         version: RUN_VERSION,
+        id: None,
         binary: concat!("paravt-bench ", env!("CARGO_PKG_VERSION")).to_owned(),
         command: Vec::new(),
         task,

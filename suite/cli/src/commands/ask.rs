@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
+use clap::builder::NonEmptyStringValueParser;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use paravt_reports::terminal::counted;
@@ -31,9 +32,10 @@ pub(crate) struct Args {
     /// Video file, of any format that FFmpeg reads.
     video: PathBuf,
     /// Question; with --ground, the event to find.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     question: String,
     /// Option of a choice question; repeat the flag for each, at most 26 [default: none, an open question].
-    #[arg(long = "option", value_name = "TEXT")]
+    #[arg(long = "option", value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     options: Vec<String>,
     /// Ask when the event happens; the answer is an interval in seconds.
     #[arg(long, conflicts_with = "options")]
@@ -48,19 +50,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!(args.video.exists(), "{}: no such file", args.video.display());
     ensure!(args.video.is_file(), "{}: not a file; name a video file", args.video.display());
     ensure!(args.options.len() <= 26, "--option: expected at most 26, got {}", args.options.len());
-    args.backend.check()?;
+    args.backend.check_run()?;
     let chosen = args.plan.chosen()?;
     let protocol = Arc::clone(&chosen.protocol);
     let plan = args.plan.config(&args.backend.request)?.plan(&protocol)?;
     let sample = sample(&args.video, &args.question, &args.options, args.ground);
     evaluate::check_texts(&protocol, &plan, [&sample]).map_err(RunError::from)?;
     let reference = paravt_upstream::reference(&protocol)?;
+    if plan.channel.samples_here() {
+        paravt_media::probe(&args.video).with_context(|| args.video.display().to_string())?;
+    }
     let runtime = launch::runtime()?;
     let backend = runtime
         .block_on(args.backend.open(model_folder, launch::note).build("ask", Some(&plan)))
         .or_preflight()?;
     launch::note_text(&asked::of_one(&backend.describe(), &chosen, &plan));
-    plan.warnings(&protocol).for_each(|warning| launch::warn(&warning));
+    plan.warnings().for_each(|warning| launch::warn(&warning));
+    args.plan.warn(&plan, &protocol);
     let record = runtime.block_on(async {
         let agent = Agent {
             backend: Arc::new(Narrator { backend, reference, tool: protocol.tool.clone() }),

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     baseline: PathBuf,
     /// Write these runs as the baseline instead of checking them. Refused for an incomplete run and for one with more
     /// than 0.5 % of samples failed or without frames.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["markdown", "junit", "history", "json"])]
     write: bool,
     /// With --write: fail a later run whose score drops by more points than this, 0 to below 100.
     #[arg(long, requires = "write", default_value_t = 1.0, value_name = "POINTS")]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser as _};
 use paravt_interop::export::{Format, Frames, Options, export};
 use paravt_reports::page::Thumbnails;
 use paravt_reports::terminal::counted;
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "DIR", required = true)]
     out: PathBuf,
     /// Name of the model in the files, e.g. as on the hub [default: the name in the run].
-    #[arg(long, value_name = "ORG/NAME")]
+    #[arg(long, value_name = "ORG/NAME", value_parser = NonEmptyStringValueParser::new())]
     model: Option<String>,
     /// With inspect formats: small frames of every sample's overview and crops as images. Videos are read from the data
     /// root; without this an image is a line with its time.
@@ -48,6 +48,9 @@ fn formats() -> impl clap::builder::TypedValueParser<Value = Format> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.frames && !args.to.has_images() {
         bail!("--frames: the format {} holds no images; leave it out", args.to.as_str());
+    }
+    if !args.frames {
+        args.data.check_unused(&args.files, "--frames")?;
     }
     let runs = find_runs(&args.runs)?;
     let folder = tempfile::tempdir().context("cannot make a temporary folder for frames")?;

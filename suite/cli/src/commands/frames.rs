@@ -9,6 +9,7 @@ use paravt_reports::terminal::counted;
 use serde_json::json;
 
 use crate::exit::Exit;
+use crate::launch;
 
 /// Bytes of a `frames.json`.
 const MAX_DESCRIPTION: u64 = 64 << 20;
@@ -90,6 +91,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let sampled =
         fetch_video(&args.video, &args.request()).with_context(|| args.video.display().to_string())?;
+    let length = sampled.info.duration;
+    for (flag, given) in [("--start", args.start), ("--end", args.end)] {
+        if let Some(seconds) = given.filter(|seconds| !(0.0..=length).contains(seconds)) {
+            launch::warn(&format!(
+                "{flag} {seconds}: outside of the video, from 0 to {length:.2} s; cut to it"
+            ));
+        }
+    }
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
     let path = args.out.join("frames.json");
     remove_earlier(&args.out, &path)?;

@@ -44,6 +44,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    args.backend.check_run()?;
     ensure!(
         args.temperature >= 0.0 && args.temperature.is_finite(),
         "--temperature: expected a number ≥ 0, got `{}`",

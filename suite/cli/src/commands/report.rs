@@ -49,7 +49,7 @@ pub(crate) struct Args {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "8600",
-        conflicts_with_all = ["out", "json", "prices"]
+        conflicts_with_all = ["out", "json", "prices", "paper_row", "task_files", "data", "hf_home"]
     )]
     serve: Option<u16>,
     #[command(flatten)]
@@ -63,6 +63,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(port) = args.serve {
         return serve::serve(&args.runs, port);
+    }
+    if !args.frames {
+        args.data.check_unused(&args.files, "--frames")?;
     }
     let row = args.paper_row.as_deref();
     let prices = args.prices.as_deref().map(Prices::read).transpose()?;

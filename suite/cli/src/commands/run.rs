@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use clap::builder::NonEmptyStringValueParser;
 use paravt_backends::RequestFlags;
 use paravt_reports::PaperNumbers;
 use paravt_reports::terminal::counted;
@@ -13,7 +14,7 @@ use paravt_suite::code::CodeTool;
 use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{self, Evaluation, Forecast, Prepared, RunConfig, RunError, Shard, Workspace};
 use paravt_suite::frames::CachedFrames;
-use paravt_suite::plan::{Channel, CropMode};
+use paravt_suite::plan::{Channel, CropMode, RunPlan};
 use paravt_suite::probe::Probe;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol};
@@ -42,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Name of these runs in reports [default: mode and model].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     label: Option<String>,
     /// Row of the published table to compare these runs with, e.g. `ParaVT-8B`; the default profile is then `paper`, the
     /// default protocol that of the row [default: none].
@@ -95,20 +96,21 @@ pub(crate) struct PlanArgs {
     /// How the overview (frames of the whole video) is sent.
     #[arg(long, value_enum, default_value = "image")]
     channel: Channel,
-    /// Frames of the overview with --channel image, evenly spaced; an odd number is rounded to an even one.
-    #[arg(long, default_value_t = 64, value_name = "N")]
-    nframes: usize,
-    /// Turns in which the model may call the tool, before an answer is forced; for modes with the tool.
-    #[arg(long, default_value_t = 3, value_name = "N")]
-    max_turns: usize,
-    /// Tool calls to run per turn; further calls are dropped and counted. 0 runs all, 1 is sequential dispatch.
-    #[arg(long, default_value_t = 5, value_name = "N")]
-    max_parallel: usize,
-    /// What a tool call returns for its window of the video.
-    #[arg(long, value_enum, default_value = "frames")]
-    crop: CropMode,
+    /// Frames of the overview that are sampled here, evenly spaced; an odd number is rounded to an even one [default: 64].
+    #[arg(long, value_name = "N")]
+    nframes: Option<usize>,
+    /// Turns in which the model may call the tool, before an answer is forced; for modes with the tool [default: 3].
+    #[arg(long, value_name = "N")]
+    max_turns: Option<usize>,
+    /// Tool calls to run per turn; further calls are dropped and counted. 0 runs all, 1 is sequential dispatch [default:
+    /// 5].
+    #[arg(long, value_name = "N")]
+    max_parallel: Option<usize>,
+    /// What a tool call returns for its window of the video [default: frames].
+    #[arg(long, value_enum)]
+    crop: Option<CropMode>,
     /// Maximum tokens of one reply [default: the protocol's; 2048 in paravt and native].
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     max_tokens: Option<u32>,
     /// Sampling temperature; 0 is greedy.
     #[arg(long, default_value_t = 0.0, value_name = "T", allow_negative_numbers = true)]
@@ -218,21 +220,47 @@ impl DispatchArgs {
 impl PlanArgs {
     /// The flags as a configuration.
     pub(crate) fn config(&self, request: &RequestFlags) -> anyhow::Result<RunConfig> {
+        let default = RunConfig::default();
         Ok(RunConfig {
             profile: self.profile,
             mode: self.mode.clone(),
             channel: self.channel,
-            nframes: self.nframes,
-            max_turns: self.max_turns,
-            max_parallel: self.max_parallel,
-            crop: self.crop,
+            nframes: self.nframes.unwrap_or(default.nframes),
+            max_turns: self.max_turns.unwrap_or(default.max_turns),
+            max_parallel: self.max_parallel.unwrap_or(default.max_parallel),
+            crop: self.crop.unwrap_or(default.crop),
             max_tokens: self.max_tokens,
             temperature: self.temperature,
             seed: self.seed,
             dialect: request.dialect(),
             request: request.settings()?,
-            ..RunConfig::default()
+            ..default
         })
+    }
+
+    /// Says which of the flags the plan does not follow.
+    pub(crate) fn warn(&self, plan: &RunPlan, protocol: &Protocol) {
+        let say = |flag: &str, why: &str| launch::warn(&format!("{flag}: {why}"));
+        match (self.nframes, plan.overview_frames(protocol)) {
+            (Some(_), None) => say("--nframes", "changes nothing, since no overview is sampled here"),
+            (Some(given), Some(sent)) if given != sent => {
+                say(
+                    &format!("--nframes {given}"),
+                    &format!("{sent} frames are sent, since they stand in pairs"),
+                );
+            }
+            _ => {}
+        }
+        let has_tool = protocol.agent.is_some() || protocol.offers_tool(&plan.mode);
+        for (flag, is_given) in [
+            ("--max-turns", self.max_turns.is_some()),
+            ("--max-parallel", self.max_parallel.is_some()),
+            ("--crop", self.crop.is_some()),
+        ] {
+            if is_given && !has_tool {
+                say(flag, &format!("changes nothing, since mode {} offers no tool", plan.mode));
+            }
+        }
     }
 
     /// The protocol that `--protocol` names, else native.
@@ -259,7 +287,7 @@ fn chosen(args: &Args, wanted: &[&Benchmark]) -> anyhow::Result<Chosen> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let wanted = args.files.and(&args.tasks)?;
-    args.backend.check()?;
+    args.backend.check_run()?;
     let config = args.protocol.config(&args.backend.request)?;
     if let Some(row) = &args.paper_row {
         let paper = PaperNumbers::embedded()?;
@@ -280,7 +308,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         protocol.name
     );
     // With all flags, before anything is read or asked.
-    config.plan(protocol)?;
+    args.protocol.warn(&config.plan(protocol)?, protocol);
     let root = args.data.root_of(&wanted)?;
     let runs: Vec<Evaluation<'_>> = wanted
         .into_iter()

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
+use paravt_files::quote_path;
 use paravt_reports::terminal::{Text, Tone};
 use paravt_reproduce::status::{self, Reached, StageStatus, Status};
 
@@ -24,9 +25,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let out = args.out.display();
+    ensure!(args.out.exists(), "{out}: no such folder");
     let status = status::read(&args.out)?;
     let status = status.with_context(|| {
-        format!("{}: no recipe was run here; give the --out of `paravt-bench reproduce`", args.out.display())
+        format!(
+            "{out}: no recipe was run here; give the --out of `paravt-bench reproduce`, or, of runs, see \
+             `paravt-bench report --serve {}`",
+            quote_path(&args.out)
+        )
     })?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&status)?);
@@ -70,13 +77,13 @@ fn text(status: &Status, out: &Path) -> Text {
     if let Some(stage) = open {
         text.line("");
         text.line(format!("logs of {}:", stage.name));
-        stage.logs.iter().for_each(|log| text.whole(&format!("  {}", out.join(log).display())));
+        stage.logs.iter().for_each(|log| text.whole(&format!("  {}", quote_path(&out.join(log)))));
     }
     let shard = out.join("slurm/shard-1");
     if shard.is_dir() {
         text.line("");
         text.line("each shard of a Slurm array has a folder of its own:");
-        text.whole(&format!("  paravt-bench status {}", shard.display()));
+        text.whole(&format!("  paravt-bench status {}", quote_path(&shard)));
     }
     if !status.is_running {
         text.line("");

@@ -205,6 +205,9 @@ fn nothing_that_is_given_is_ignored_without_a_word() {
         (&["--concurrency", "0"], "--concurrency: expected at least 1"),
         (&["--tries", "0"], "--tries"),
         (&["--max-requests", "0"], "--max-requests"),
+        (&["--max-tokens", "0"], "--max-tokens"),
+        (&["--label", ""], "--label"),
+        (&["--from", "runs"], "--from names a recorded run"),
     ] {
         let output = with("refused", flags);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
@@ -216,8 +219,16 @@ fn nothing_that_is_given_is_ignored_without_a_word() {
         odd.contains("warning: --nframes 3: 4 frames are sent") && odd.contains("frames    4 of"),
         "{odd}"
     );
+    let sent = paravt_suite::journal::read_manifest(&dir.path().join("odd/mlvu")).unwrap().plan.nframes;
+    assert_eq!(sent, 4, "the manifest says what is sent");
     let pictures = server.latest.lock().unwrap().to_string().matches("data:image").count();
     assert!(pictures >= 4, "{pictures}");
+    let unused = ["--mode", "direct", "--max-turns", "2", "--crop", "frames"];
+    let unused = stderr(&ok(one("mlvu", &dir.path().join("unused"), &server).args(unused)));
+    for flag in ["--max-turns", "--crop"] {
+        let warning = format!("warning: {flag}: changes nothing, since mode direct offers no tool");
+        assert!(unused.contains(&warning), "{unused}");
+    }
     let other = stderr(&ok(one("mlvu", &dir.path().join("other"), &server).args(["--model", "wrong"])));
     assert!(other.contains("the server does not list this model, but scripted"), "{other}");
     assert!(other.contains("model     wrong at ") && other.contains("(lists scripted)"), "{other}");

@@ -51,6 +51,43 @@ fn sigkill_at_random_moments_loses_no_record() {
     assert_eq!(without_times(&summary(&killed)), without_times(&summary(&undisturbed)));
 }
 
+#[test]
+fn a_report_that_was_killed_leaves_nothing_beside_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Script::default());
+    let (runs, out) = (dir.path().join("runs"), dir.path().join("out"));
+    ok(run(&runs, &server, false));
+    let report = || {
+        let mut command = common::bench();
+        command.arg("report").arg(&runs).arg("-o").arg(&out).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    };
+    let began = std::time::Instant::now();
+    ok(report());
+    let whole = files(&out);
+    // Over the second half of its time, when it writes.
+    let time = began.elapsed();
+    for kill in 0..KILLS {
+        let mut child = report().spawn().unwrap();
+        std::thread::sleep(time.mul_f64(0.5 + 0.5 * kill as f64 / KILLS as f64));
+        let _ = child.kill();
+        child.wait().unwrap();
+    }
+    // And one that was certainly hit.
+    std::fs::write(out.join("report.json.paravt-part"), "{").unwrap();
+    ok(report());
+    assert_eq!(files(&out), whole);
+}
+
+/// The files below a folder.
+fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut all: Vec<_> =
+        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect();
+    all.sort();
+    all
+}
+
 fn tear(journal: &Path) {
     let Ok(bytes) = std::fs::read(journal) else { return };
     if bytes.len() > 40 {

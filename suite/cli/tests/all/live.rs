@@ -8,8 +8,8 @@ use crate::common::server::{Script, Server};
 use crate::common::{self, bench, ok};
 use paravt_suite::journal::{self, Journal};
 
-/// The server and its port; it ends with the test.
-struct Live(Child, u16);
+/// The server, its port and the path of its page; it ends with the test.
+struct Live(Child, u16, String);
 
 impl Drop for Live {
     fn drop(&mut self) {
@@ -24,8 +24,15 @@ impl Live {
             bench().arg("report").arg(runs).arg("--serve=0").stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-        let port = line.strip_prefix("http://127.0.0.1:").and_then(|rest| rest.split('/').next());
-        Self(child, port.and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("{line}")))
+        let address = line.strip_prefix("http://127.0.0.1:").and_then(|rest| rest.split_once(' '));
+        let (port, path) = address.unwrap_or_else(|| panic!("{line}")).0.split_once('/').unwrap();
+        assert_eq!(path.len(), 32, "{line}");
+        Self(child, port.parse().unwrap(), path.to_owned())
+    }
+
+    /// Status and text of its page.
+    fn page(&self, method: &str, host: &str) -> (u16, String) {
+        self.ask(&format!("{method} /{}", self.2), host)
     }
 
     /// Status and text of an answer.
@@ -58,12 +65,12 @@ fn a_run_is_shown_while_it_runs_to_this_machine_alone() {
     let empty = dir.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
     let before = Live::start(&empty);
-    let (status, page) = before.ask("GET /", &format!("127.0.0.1:{}", before.1));
+    let (status, page) = before.page("GET", &format!("127.0.0.1:{}", before.1));
     assert!(status == 200 && page.contains("No run in these folders yet"), "{page}");
 
     let live = Live::start(&part);
     let here = format!("127.0.0.1:{}", live.1);
-    let (status, page) = live.ask("GET /", &here);
+    let (status, page) = live.page("GET", &here);
     assert_eq!(status, 200, "{page}");
     let recorded = records.len();
     assert!(page.contains(&format!("{recorded} of {expected} samples")), "{page}");
@@ -74,20 +81,42 @@ fn a_run_is_shown_while_it_runs_to_this_machine_alone() {
         "{page}"
     );
 
-    // Foreign names of this machine, other methods and other paths.
+    // Foreign names of this machine, other methods and other paths, among them that of a user who knows only the port.
     for host in ["example.org", "127.0.0.1", "127.0.0.1.example.org", ""] {
-        assert_eq!(live.ask("GET /", host).0, 403, "{host}");
+        assert_eq!(live.page("GET", host).0, 403, "{host}");
     }
-    assert_eq!(live.ask("GET /", &format!("localhost:{}", live.1)).0, 200);
-    assert_eq!((live.ask("POST /", &here).0, live.ask("GET /../../etc/passwd", &here).0), (405, 404));
+    assert_eq!(live.page("GET", &format!("localhost:{}", live.1)).0, 200);
+    assert_eq!(live.page("POST", &here).0, 405);
+    for path in ["/", "/../../etc/passwd", "/0123456789abcdef0123456789abcdef"] {
+        assert_eq!(live.ask(&format!("GET {path}"), &here).0, 404, "{path}");
+    }
 
     journal.append(&[last]).unwrap();
     let finished = format!("{expected} of {expected} samples");
     let shown = (0..100).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(100));
-        live.ask("GET /", &here).1.contains(&finished)
+        live.page("GET", &here).1.contains(&finished)
     });
     assert!(shown, "the page follows the journal");
+}
+
+#[test]
+fn connections_that_say_nothing_are_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let live = Live::start(dir.path());
+    let here = format!("127.0.0.1:{}", live.1);
+    let mut silent: Vec<TcpStream> = (0..160).map(|_| TcpStream::connect(&here).unwrap()).collect();
+    for (number, stream) in silent.iter_mut().enumerate().filter(|(number, _)| number % 2 == 0) {
+        write!(stream, "GET /{number} HTTP/1.1\r\nHo").unwrap();
+    }
+    assert_eq!(live.page("GET", &here).0, 200);
+    for stream in &mut silent {
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+        // Closed: nothing, an error message or a reset.
+        let _ = stream.read_to_end(&mut Vec::new()).map_err(|error| {
+            assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock, "still open");
+        });
+    }
 }
 
 #[test]

@@ -109,6 +109,18 @@ fn cheap_checks_precede_loading_a_model_or_asking_a_server() {
     assert!(expect(2, &exists).contains("already holds a run"), "{}", text(&exists));
     let other = run(TASK, dir.path(), nowhere).args(["--resume", "--max-turns", "1"]).output().unwrap();
     assert!(expect(2, &other).contains("max_turns was 3, now 1"), "{}", text(&other));
+    // Records that are of no known run are continued by none.
+    let orphan = dir.path().join("orphan").join(TASK);
+    std::fs::create_dir_all(&orphan).unwrap();
+    std::fs::copy(dir.path().join(TASK).join("journal.jsonl"), orphan.join("journal.jsonl")).unwrap();
+    for flags in [&[][..], &["--resume"]] {
+        let mixed = run(TASK, orphan.parent().unwrap(), nowhere).args(flags).output().unwrap();
+        assert!(
+            expect(2, &mixed).contains("holds journal.jsonl of a run whose manifest"),
+            "{}",
+            text(&mixed)
+        );
+    }
     let empty = tempfile::tempdir().unwrap();
     let no_data = bench()
         .args(["run", "mlvu", TASK, "--backend", "candle", "--model", "/nowhere/model", "--hf-home"])

@@ -78,7 +78,7 @@ fn a_repeated_run_has_each_sample_so_often_and_shards_of_it_merge() {
     let mut file = std::fs::OpenOptions::new().append(true).open(world.path("whole/journal.jsonl")).unwrap();
     writeln!(file, "{foreign}").unwrap();
     let error = journal::read_run(&world.path("whole")).unwrap_err().to_string();
-    assert!(error.contains("epoch is 3, not below 3"), "{error}");
+    assert!(error.contains("it is epoch 3, counted from 0, of a run with 3"), "{error}");
 }
 
 #[test]

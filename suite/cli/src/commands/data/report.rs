@@ -58,7 +58,7 @@ pub(super) fn fetch_command(checks: &[DataCheck], root: &DataRoot) -> Option<Str
         .filter(|check| check.findings.iter().any(missing))
         .map(|check| check.task.as_str())
         .collect();
-    let dir = root.data.as_ref().unwrap_or(&root.hf_home).display();
+    let dir = paravt_files::quote_path(root.data.as_ref().unwrap_or(&root.hf_home));
     let mut all = paravt_tasks::all().iter().filter(|task| task.is_part_of_all());
     let is_all = all.all(|task| names.contains(&task.spec().name.as_str()));
     let names = if is_all { "all".to_owned() } else { names.join(" ") };

@@ -8,7 +8,7 @@ use paravt_suite::sample::{Question, Sample};
 use paravt_suite::task::{Task as _, TaskSpec};
 
 use super::{ProtocolChoice, choose};
-use crate::registry::DataArgs;
+use crate::registry::{DataArgs, TaskFiles};
 
 /// Flags of `protocol show`.
 #[derive(clap::Args)]
@@ -32,6 +32,9 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let task = paravt_tasks::select(&[&args.task])?[0];
+    if args.row.is_none() {
+        args.data.check_unused(&TaskFiles::default(), "--row")?;
+    }
     let protocol = choose(&args.protocol)?;
     paravt_upstream::reference(&protocol)?;
     protocol.system_text(&args.mode)?;

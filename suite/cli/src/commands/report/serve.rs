@@ -1,25 +1,38 @@
-//! `paravt-bench report --serve`: runs while they run, for a browser on this machine.
+//! `paravt-bench report --serve`: runs while they run, for the browser of the user who runs them.
 //!
-//! Reads only, listens on the loopback address alone, and answers only requests that name it as their host: a foreign
-//! page whose name resolves to this machine (DNS rebinding) reads nothing.
+//! Reads only, listens on the loopback address alone, under a path that other users of the machine do not know, and answers
+//! only requests that name the address as their host: a foreign page whose name resolves to this machine (DNS rebinding)
+//! reads nothing.
 
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::Read as _;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use axum::Router;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::Html;
-use axum::routing::get;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use paravt_reports::{Damaged, ReportError, Run, page, readable_runs};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::exit::Exit;
 use crate::launch;
 
+/// Connections at once; further ones wait.
+const CONNECTIONS: usize = 64;
+/// Time for the headers of a request, and for all of a connection with the reading of long journals.
+const HEADERS: Duration = Duration::from_secs(3);
+const CONNECTION: Duration = Duration::from_secs(600);
+/// Time before the next try where no connection can be taken, for want of files for example.
+const PAUSE: Duration = Duration::from_secs(1);
 /// A page is read again after this time at the earliest, or after so many times what reading took: long journals do not
 /// take the machine from the run.
 const FRESH: Duration = Duration::from_secs(2);
@@ -29,6 +42,8 @@ const SHARE: u32 = 10;
 struct Live {
     paths: Vec<PathBuf>,
     port: u16,
+    /// Of the address; nobody guesses it.
+    path: String,
     latest: Mutex<Option<(Instant, String)>>,
 }
 
@@ -38,30 +53,64 @@ pub(super) fn serve(paths: &[PathBuf], port: u16) -> anyhow::Result<Exit> {
     if let Some(missing) = paths.iter().find(|path| !path.exists()) {
         return Err(ReportError::NoRun(missing.clone()).into());
     }
+    let path = secret_path().context("/dev/urandom: no random address")?;
     launch::runtime()?.block_on(async {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
         let listener = listener.with_context(|| {
             format!("cannot listen on 127.0.0.1:{port}; name a free port with --serve=PORT")
         })?;
         let port = listener.local_addr().context("cannot read the port")?.port();
-        eprintln!("http://127.0.0.1:{port}/ shows the runs; Ctrl-C ends it");
-        let live = Live { paths: paths.to_vec(), port, latest: Mutex::default() };
-        let router = Router::new().route("/", get(show)).with_state(Arc::new(live));
-        axum::serve(listener, router).await.context("the server stopped")
-    })?;
-    Ok(Exit::Ok)
+        eprintln!("http://127.0.0.1:{port}{path} shows the runs; Ctrl-C ends it");
+        let live = Arc::new(Live { paths: paths.to_vec(), port, path, latest: Mutex::default() });
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let place = Arc::clone(&places).acquire_owned().await?;
+            match listener.accept().await {
+                Ok((stream, _)) => drop(tokio::spawn(converse(stream, Arc::clone(&live), place))),
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    })
 }
 
-/// What the server answers with instead of a page.
-type Refusal = (StatusCode, String);
+fn secret_path() -> std::io::Result<String> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(format!("/{}", paravt_files::hex(&bytes)))
+}
 
-async fn show(State(live): State<Arc<Live>>, headers: HeaderMap) -> Result<Html<String>, Refusal> {
-    if !is_local(&headers, live.port) {
-        return Err((StatusCode::FORBIDDEN, "open http://127.0.0.1 by that name".to_owned()));
-    }
-    let failed = |error: String| (StatusCode::INTERNAL_SERVER_ERROR, error);
-    let read = tokio::task::spawn_blocking(move || live.page());
-    read.await.map_err(|error| failed(error.to_string()))?.map(Html).map_err(failed)
+/// Answers one request of a connection.
+async fn converse(stream: TcpStream, live: Arc<Live>, _place: OwnedSemaphorePermit) {
+    let service = service_fn(|request| {
+        let live = Arc::clone(&live);
+        async { Ok::<_, Infallible>(answer(live, request).await) }
+    });
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(HEADERS).keep_alive(false);
+    // Whoever breaks off has no answer to wait for.
+    let _ = tokio::time::timeout(CONNECTION, server.serve_connection(TokioIo::new(stream), service)).await;
+}
+
+async fn answer(live: Arc<Live>, request: Request<Incoming>) -> Response<String> {
+    let (status, text) = if !is_local(request.headers(), live.port) {
+        (StatusCode::FORBIDDEN, "open http://127.0.0.1 by that name".to_owned())
+    } else if request.uri().path() != live.path {
+        (StatusCode::NOT_FOUND, "open the whole address that `report --serve` printed".to_owned())
+    } else if ![Method::GET, Method::HEAD].contains(request.method()) {
+        (StatusCode::METHOD_NOT_ALLOWED, "GET it".to_owned())
+    } else {
+        let read = tokio::task::spawn_blocking(move || live.page()).await;
+        match read.unwrap_or_else(|error| Err(error.to_string())) {
+            Ok(page) => (StatusCode::OK, page),
+            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error),
+        }
+    };
+    let kind =
+        if status == StatusCode::OK { "text/html; charset=utf-8" } else { "text/plain; charset=utf-8" };
+    let mut response = Response::new(text);
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
 }
 
 /// Whether a request names this machine's own address as its host.

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail, ensure};
 use clap::{CommandFactory as _, ValueEnum};
 use paravt_cluster::{After, Call, Job, Options, Submitted};
+use paravt_files::quote_path;
 use paravt_reproduce::graph::Graph;
 use paravt_reproduce::{GraphOptions, Recipe, slot};
 
@@ -108,7 +109,7 @@ pub(super) fn plan(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Resul
             After::Success => ", after the job before it has succeeded",
             After::End => ", after the job before it has ended",
         };
-        println!("\n# {}{after}", options.folder.join(job.file()).display());
+        println!("\n# {}{after}", quote_path(&options.folder.join(job.file())));
         print!("{}", job.script(&options)?);
     }
     Ok(())
@@ -164,7 +165,7 @@ fn name_missing(missing: &[Vec<&str>], folder: &Path) -> Exit {
     eprintln!(
         "run them again, then this: sbatch --array={} {}",
         numbers.join(","),
-        folder.join("evaluate.sbatch").display()
+        quote_path(&folder.join("evaluate.sbatch"))
     );
     Exit::Incomplete
 }

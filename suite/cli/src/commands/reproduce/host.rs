@@ -335,7 +335,7 @@ fn is_release(name: Option<&str>) -> bool {
 /// What to look at once a recipe is through.
 fn say_next(graph: &Graph, page: &Path) {
     eprintln!("next: open {} in a browser", page.display());
-    eprintln!("next: `paravt-bench report {}` prints the scores again", graph.out.display());
+    eprintln!("next: `paravt-bench report {}` prints the scores again", paravt_files::quote_path(&graph.out));
 }
 
 /// What the stages of a recipe do otherwise than the published code; each text once.

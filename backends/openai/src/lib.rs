@@ -29,10 +29,12 @@ mod errors;
 #[cfg(feature = "flags")]
 mod flags;
 mod limit;
+mod models;
 mod reply;
 mod secret;
 mod shown;
 mod stream;
+mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,7 +64,7 @@ use body::Fixed;
 use endpoints::{Endpoint, Endpoints};
 use errors::Failure;
 use limit::Limit;
-use reply::Listed;
+use models::Listed;
 use secret::Secrets;
 use stream::Stream;
 
@@ -292,7 +294,7 @@ impl OpenAi {
         let request = self.client.get(format!("{}/models", endpoint.base)).timeout(CONNECT_TIMEOUT);
         let response = request.send().await.map_err(|error| Failure::transport(&error))?;
         let body = errors::successful_body(response, MODELS_BYTES, &self.secrets).await?;
-        let models = reply::models(&body, &self.secrets)?;
+        let models = models::read(&body, &self.secrets)?;
         let _ = endpoint.listed.set(serde_json::from_slice(&body).unwrap_or_default());
         Ok(models)
     }

@@ -1,150 +1,19 @@
 //! Reads replies; whatever is not a whole chat completion is a failure.
 
-use std::marker::PhantomData;
-
 use paravt_suite::backend::{Completion, ErrorClass, FinishReason, StoppedBy, Usage, is_call};
 use paravt_suite::message::StructuredCall;
 use paravt_suite::redact;
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::errors::Failure;
 use crate::secret::Secrets;
+use crate::wire::{Choice, Content, Function, Reply};
 
-/// A reply, or one event of its stream.
-#[derive(Default, Deserialize)]
-pub(crate) struct Reply {
-    pub choices: Option<Few<Choice, 128>>,
-    /// Some servers answer 200 and put what went wrong here, beside or instead of choices.
-    pub error: Option<Value>,
-    /// Token counts are optional: unreadable ones count as absent.
-    pub usage: Option<Value>,
-    /// The model that answers, by its name there.
-    pub model: Option<Value>,
-}
-
-#[derive(Default, Deserialize)]
-pub(crate) struct Choice {
-    pub index: Option<i64>,
-    pub message: Option<Message>,
-    /// The next part of the message, in a stream.
-    pub delta: Option<Message>,
-    pub finish_reason: Option<String>,
-    /// vLLM: the stop text, or the id of a token; null where the model ended the reply itself.
-    #[serde(default, deserialize_with = "even_null")]
-    pub stop_reason: Option<Value>,
-    /// The same in SGLang.
-    #[serde(default, deserialize_with = "even_null")]
-    pub matched_stop: Option<Value>,
-    pub logprobs: Option<Value>,
-    /// vLLM's `return_token_ids`.
-    pub token_ids: Option<Value>,
-}
-
-#[derive(Default, Deserialize)]
-pub(crate) struct Message {
-    pub content: Option<Content>,
-    pub tool_calls: Option<Few<Call, MOST_CALLS>>,
-    /// The form before `tool_calls`.
-    pub function_call: Option<Function>,
-    /// SGLang, transformers serve, vLLM before 0.11.
-    pub reasoning_content: Option<String>,
-    /// vLLM since 0.11.
-    pub reasoning: Option<String>,
-    pub refusal: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-pub(crate) enum Content {
-    Text(String),
-    Parts(Vec<ContentPart>),
-}
-
-#[derive(Deserialize)]
-pub(crate) struct ContentPart {
-    text: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-pub(crate) struct Call {
-    /// Which call of the reply a part of a stream belongs to.
-    pub index: Option<i64>,
-    pub id: Option<String>,
-    pub function: Option<Function>,
-}
-
-#[derive(Default, Deserialize)]
-pub(crate) struct Function {
-    pub name: Option<String>,
-    /// A JSON string; some servers write the object itself.
-    pub arguments: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Models {
-    data: Option<Vec<Model>>,
-}
-
-#[derive(Deserialize)]
-struct Model {
-    id: String,
-    /// vLLM: the weights behind a name.
-    root: Option<String>,
-}
-
-/// Tool calls that one list may have, whatever a request allows: each takes memory before it can be counted.
-pub(crate) const MOST_CALLS: usize = 1 << 16;
-
-/// A list that a server may not make longer than `N`.
-#[derive(Default)]
-pub(crate) struct Few<T, const N: usize>(pub Vec<T>);
-
-impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for Few<T, N> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Items<T, const N: usize>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>, const N: usize> Visitor<'de> for Items<T, N> {
-            type Value = Few<T, N>;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                write!(f, "a list of at most {N}")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-                let mut few = Vec::new();
-                while let Some(item) = items.next_element()? {
-                    if few.len() == N {
-                        return Err(A::Error::invalid_length(N + 1, &self));
-                    }
-                    few.push(item);
-                }
-                Ok(Few(few))
-            }
-        }
-        deserializer.deserialize_seq(Items(PhantomData))
-    }
-}
-
-/// A field that is there, if only as null.
-fn even_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
-}
-
-impl Content {
-    pub(crate) fn into_text(self) -> String {
-        match self {
-            Content::Text(text) => text,
-            Content::Parts(parts) => parts.into_iter().filter_map(|part| part.text).collect(),
-        }
-    }
-}
-
-fn malformed(message: impl Into<String>) -> Failure {
+pub(crate) fn malformed(message: impl Into<String>) -> Failure {
     Failure::new(ErrorClass::Malformed, message)
 }
 
-fn not_json(what: &str, error: &serde_json::Error, body: &[u8], secrets: &Secrets) -> Failure {
+pub(crate) fn not_json(what: &str, error: &serde_json::Error, body: &[u8], secrets: &Secrets) -> Failure {
     let page = match body.trim_ascii_start().first() {
         Some(b'<') => {
             "; a web page came, not the API: --base-url is its address, e.g. http://HOST:PORT/v1, and no proxy or login \
@@ -211,19 +80,22 @@ pub(crate) fn completion(reply: Reply, max_tokens: u32, secrets: &Secrets) -> Re
     scrub(&mut completion, secrets);
     match emptiness {
         None => Ok(completion),
-        Some(message) => {
-            // LMDeploy answers a conversation that fills its context in this way.
-            let full = completion.is_cut() && usage.is_some_and(|usage| usage.completion_tokens == 0);
-            let failure = match full && completion.says_nothing() {
-                true => Failure::new(
-                    ErrorClass::ContextLength,
-                    "the reply is empty, cut before its first token: the conversation fills the server's context",
-                ),
-                false => Failure::new(ErrorClass::EmptyReply, secrets.redact(&message)),
-            };
-            Err(Failure { reply: Some(Box::new(completion)), ..failure })
-        }
+        Some(message) => Err(emptied(completion, &secrets.redact(&message))),
     }
+}
+
+/// The failure of a reply with nothing in it.
+fn emptied(completion: Completion, message: &str) -> Failure {
+    // LMDeploy answers a conversation that fills its context in this way.
+    let is_full = completion.is_cut() && completion.usage.is_some_and(|usage| usage.completion_tokens == 0);
+    let failure = match is_full && completion.says_nothing() {
+        true => Failure::new(
+            ErrorClass::ContextLength,
+            "the reply is empty, cut before its first token: the conversation fills the server's context",
+        ),
+        false => Failure::new(ErrorClass::EmptyReply, message),
+    };
+    Failure { reply: Some(Box::new(completion)), ..failure }
 }
 
 /// Token counts, where they are numbers in range.
@@ -372,34 +244,6 @@ fn scrub(completion: &mut Completion, secrets: &Secrets) {
     }
 }
 
-/// The models of a list.
-#[derive(Debug, Clone)]
-pub(crate) struct Listed {
-    /// Their names in the server's order, at least one.
-    pub names: Vec<String>,
-    /// All are names of one model (vLLM's --served-model-name).
-    pub is_one: bool,
-}
-
-/// Reads a list of models.
-pub(crate) fn models(body: &[u8], secrets: &Secrets) -> Result<Listed, Failure> {
-    let models: Models =
-        serde_json::from_slice(body).map_err(|error| not_json("list of models", &error, body, secrets))?;
-    let models = models.data.unwrap_or_default();
-    let is_one = models.len() == 1
-        || models.windows(2).all(|pair| pair[0].root.is_some() && pair[0].root == pair[1].root);
-    let names: Vec<String> = models.into_iter().map(|model| model.id).collect();
-    if names.is_empty() {
-        // No broken reply: another try gets the same list.
-        let message = "the server lists no model (GET /v1/models); name the one to ask with --model";
-        return Err(Failure::new(ErrorClass::EmptyReply, message));
-    }
-    if names.iter().any(|name| secrets.redact(name) != *name) {
-        return Err(malformed("the server's list of models repeats a key; name a model with --model"));
-    }
-    Ok(Listed { names, is_one })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -415,19 +259,6 @@ mod tests {
 
     fn choice(message: Value, finish: &str) -> Value {
         json!({"choices": [{"message": message, "finish_reason": finish}]})
-    }
-
-    #[test]
-    fn an_empty_list_of_models_is_not_asked_for_again() {
-        for list in [r#"{"data": []}"#, r#"{"data": null}"#, r#"{"object": "list"}"#] {
-            let empty = models(list.as_bytes(), &Secrets::default()).unwrap_err();
-            assert!(!empty.retryable() && empty.class.concerns_every_call(), "{empty:?}");
-            assert!(
-                empty.message.contains("GET /v1/models") && empty.message.contains("--model"),
-                "{empty:?}"
-            );
-        }
-        assert!(models(b"{", &Secrets::default()).unwrap_err().retryable());
     }
 
     #[test]

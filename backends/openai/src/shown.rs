@@ -177,23 +177,20 @@ impl Short {
 impl fmt::Display for Short {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { forecast, counted } = self;
-        let PromptTokens { images, .. } = forecast;
+        let images = forecast.images;
         write!(
             f,
             "the server counts {counted} tokens in a prompt of about {} with {images} images: ",
             forecast.total()
         )?;
-        match () {
-            () if *counted < *images => write!(f, "it does not show them to the model"),
-            () if self.is_text_alone() => {
-                write!(f, "about those of its text, so that it counts no images or shows none to the model")
-            }
-            () => write!(
-                f,
-                "it may cut prompts to its context (Ollama: num_ctx; LM Studio: context length), unless its model takes \
-                 fewer tokens an image than Qwen3-VL"
-            ),
-        }
+        f.write_str(if *counted < images {
+            "it does not show them to the model"
+        } else if self.is_text_alone() {
+            "about those of its text, so that it counts no images or shows none to the model"
+        } else {
+            "it may cut prompts to its context (Ollama: num_ctx; LM Studio: context length), unless its model takes fewer \
+             tokens an image than Qwen3-VL"
+        })
     }
 }
 

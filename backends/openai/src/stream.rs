@@ -9,8 +9,9 @@ use paravt_suite::backend::ErrorClass;
 use serde_json::Value;
 
 use crate::errors::Failure;
-use crate::reply::{Call, Choice, Content, Few, Function, Message, Reply, is_error};
+use crate::reply::is_error;
 use crate::secret::Secrets;
+use crate::wire::{Call, Choice, Content, Few, Function, Message, Reply};
 
 /// Bytes that may stand before the first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -285,9 +286,10 @@ impl Calls {
             self.list[place].id = Some(id);
         }
         let known = self.list[place].function.get_or_insert_default();
-        known.name = function.name.or(known.name.take());
         // Some servers end a call with all of it once more.
-        let is_repeated = self.progress[place].closed && known.arguments == function.arguments;
+        let is_closed = self.progress[place].closed && function.name.is_some();
+        let is_repeated = is_closed && known.arguments == function.arguments;
+        known.name = function.name.or(known.name.take());
         if let Some(more) = function.arguments.filter(|_| !is_repeated) {
             known.add_arguments(&more, &mut self.progress[place]);
         }
@@ -362,8 +364,8 @@ impl Brackets {
                 (true, b'\\') => self.escaped = true,
                 (_, b'"') => self.in_string = !self.in_string,
                 (false, b'{' | b'[') => self.depth += 1,
-                (false, b'}' | b']') => {
-                    self.depth = self.depth.saturating_sub(1);
+                (false, b'}' | b']') if self.depth > 0 => {
+                    self.depth -= 1;
                     self.closed |= self.depth == 0;
                 }
                 _ => {}

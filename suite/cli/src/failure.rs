@@ -154,9 +154,9 @@ fn of_call(class: ErrorClass, message: &str) -> Option<&'static str> {
         ErrorClass::Server if message.contains("--media-io-kwargs") => {
             Some("start the server with the flag that the message names")
         }
-        ErrorClass::ContextLength if message.contains("413 ") => Some(
-            "raise the limit of a request's size at the proxy (nginx: client_max_body_size), or lower --nframes in a new --out",
-        ),
+        ErrorClass::ContextLength if message.contains("413 Payload") => {
+            Some("raise the limit of a request's size at the proxy (nginx: client_max_body_size)")
+        }
         ErrorClass::ContextLength => Some(LONGER),
         ErrorClass::Server => Some("look into the server's log for the cause"),
         ErrorClass::Malformed => {
@@ -166,7 +166,7 @@ fn of_call(class: ErrorClass, message: &str) -> Option<&'static str> {
             "try the same request with `paravt-bench ask`; a model that ends at once often has another chat template than it \
              was trained with",
         ),
-        ErrorClass::TooLarge => Some("raise --max-reply-bytes, or lower --max-tokens in a new --out"),
+        ErrorClass::TooLarge => Some("raise --max-reply-bytes"),
         ErrorClass::ServerParsed | ErrorClass::NotRecorded | ErrorClass::Engine => None,
     }
 }
@@ -227,6 +227,19 @@ mod tests {
         let missing = error(ErrorClass::BadRequest, "404 Not Found: no model `a`", 1);
         assert!(hint(&missing).is_some());
         let advice = |class, message, then| in_run(&BackendError::new(class, message, 1), then).unwrap();
+        for (class, message, words) in [
+            (ErrorClass::Server, "500 Internal Server Error: broken", "server's log"),
+            (ErrorClass::Malformed, "the reply is not a chat completion", "--base-url is the chat API"),
+            (ErrorClass::EmptyReply, "the reply has neither text nor tool calls", "paravt-bench ask"),
+            (ErrorClass::ContextLength, "413 Payload Too Large: <html>", "client_max_body_size"),
+            (ErrorClass::TooLarge, "the reply is larger", "--max-reply-bytes"),
+            (ErrorClass::BadRequest, "400 Bad Request: use 'max_completion_tokens' instead", "max_tokens"),
+        ] {
+            let found = advice(class, message, Continue::Resume);
+            assert!(found.contains(words) && found.ends_with("; then continue with --resume"), "{found}");
+        }
+        let missing = of_sample(SampleErrorClass::VideoMissing, "mlvu").unwrap();
+        assert!(missing.contains("data check mlvu --decode") && missing.contains("--task"), "{missing}");
         let after = |class| advice(class, "404 Not Found", Continue::Resume);
         assert!(after(ErrorClass::Connection).ends_with("; then continue with --resume"));
         for class in [ErrorClass::BadRequest, ErrorClass::ContextLength] {

@@ -132,7 +132,7 @@ pub(crate) struct DispatchArgs {
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
     /// Samples in flight at once [default: 16].
-    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    #[arg(long, value_name = "N")]
     concurrency: Option<usize>,
     /// Continue the runs in the output folder, with more samples if --limit or --ids now name more, and redo samples
     /// that failed from outside causes (model calls, missing videos, lost frames). Without this flag a directory that

@@ -45,6 +45,7 @@ pub(crate) fn lost(cell: &Cell) -> Vec<String> {
         (summary.n_decode_timeouts, "decoding timed out"),
         (cell.lost.aborted, "aborted"),
         (summary.n_truncated, "truncated"),
+        (summary.n_short_prompts, "prompts counted short"),
         (summary.tools.cut_summaries, "cut summaries"),
         (summary.n_dropped_calls, "dropped calls"),
     ];

@@ -99,8 +99,23 @@ const ENDPOINTS: &str = "base_urls";
 impl BackendInfo {
     /// Details that say what made the answers. Not every server, folder or earlier version states them: one that is absent is
     /// unknown, which is not a difference.
-    pub const PROVENANCE: [&str; 5] =
-        ["weights_commit", "weights_files_sha256", "engine_version", "environment_sha256", "server_version"];
+    pub const PROVENANCE: [&str; 6] = [
+        "weights_commit",
+        "weights_files_sha256",
+        "engine_version",
+        "environment_sha256",
+        "server_version",
+        Self::ANSWERED_BY,
+    ];
+    /// The model that replies name, once the run has some.
+    pub const ANSWERED_BY: &str = "answered_by";
+
+    /// The model that replies name, where it is not the one that was asked for.
+    pub fn other_model(&self) -> Option<&str> {
+        let answering = self.details.get(Self::ANSWERED_BY)?;
+        let asked = [Some(self.model.as_str()), self.model.trim_end_matches('/').rsplit('/').next()];
+        (!asked.contains(&Some(answering))).then_some(answering)
+    }
 
     /// The details that can change an answer: number type, weights, request settings, whatever else a
     /// backend says of itself, less where it runs.
@@ -237,10 +252,14 @@ pub struct Completion {
     pub reassembled: bool,
     /// Why generation ended; `None` when the backend does not say.
     pub finish_reason: Option<FinishReason>,
-    /// The stop text that ended it, which is not in `text`; `None` when there was none or the backend does not say.
-    pub stopped_by: Option<String>,
+    /// What stopped it.
+    pub stopped_by: StoppedBy,
     /// Token counts, when the backend gives them.
     pub usage: Option<Usage>,
+    /// The model that answered, as the backend calls it there; a server may answer with another than was asked for.
+    pub model: Option<String>,
+    /// Tokens of the conversation by the forecast, where the backend counts less than half of them: it may have cut it.
+    pub forecast: Option<u64>,
     /// Generated token ids, when the backend gives them.
     pub token_ids: Option<Vec<u32>>,
     /// Natural-log probability of each generated token, when asked for and given.
@@ -294,6 +313,18 @@ pub enum FinishReason {
     Length,
     /// Anything else, as the backend names it.
     Other(String),
+}
+
+/// What stopped a generation.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum StoppedBy {
+    /// The backend does not say.
+    #[default]
+    Unsaid,
+    /// None of the stop texts: the model ended it, or the limit did.
+    Model,
+    /// This stop text, which is not in the answer.
+    Text(String),
 }
 
 /// Token counts of one call.

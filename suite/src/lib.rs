@@ -54,6 +54,7 @@ pub mod staged;
 pub mod summary;
 pub mod task;
 pub mod text;
+pub mod tokens;
 pub mod videos;
 
 pub use paravt_media as media;

@@ -51,6 +51,11 @@ impl Record {
         (&self.sample.uid, self.epoch)
     }
 
+    /// The model that answered, as the server names it in the last reply that does.
+    pub fn answered_by(&self) -> Option<&str> {
+        self.transcript.calls.iter().rev().find_map(|call| call.model.as_deref())
+    }
+
     /// The error of the model call that failed the sample.
     pub fn failed_call(&self) -> Option<&BackendError> {
         let step = &self.error.as_ref()?.step;
@@ -237,6 +242,12 @@ pub struct ModelCall {
     pub finish_reason: Option<FinishReason>,
     /// Token counts.
     pub usage: Option<Usage>,
+    /// Tokens of the conversation by the forecast, where the server counts less than half of them: it may have cut it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forecast_tokens: Option<u64>,
+    /// The model that answered, as the server names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// Calls that the server took out of the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<StructuredCall>,

@@ -97,7 +97,10 @@ pub struct Manifest {
 impl Manifest {
     /// Name of the run beside others of its split; a probe stands behind a label as well.
     pub fn display_name(&self) -> String {
-        let name = || format!("{} · {}", self.plan.mode, self.backend.model);
+        let name = || {
+            let answering = self.backend.other_model().map(|model| format!(" (answered by {model})"));
+            format!("{} · {}{}", self.plan.mode, self.backend.model, answering.unwrap_or_default())
+        };
         let name = self.label.clone().unwrap_or_else(name);
         match self.plan.probe {
             Some(probe) => format!("{name} · probe {probe}"),

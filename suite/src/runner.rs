@@ -28,7 +28,7 @@ use first::FirstReplies;
 pub const MAX_CONSECUTIVE_API_ERRORS: usize = 32;
 
 /// End of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
     /// Every sample has a record.
     Finished,
@@ -38,6 +38,13 @@ pub enum Ended {
     BackendDown,
     /// The first replies were all empty or taken apart by the server; calls in flight were dropped.
     Unreadable,
+    /// A reply came of another model than those before it; its sample and calls in flight were dropped.
+    OtherModel {
+        /// The model of the earlier replies, as the server names it.
+        before: String,
+        /// The other one.
+        now: String,
+    },
 }
 
 /// Which finished samples a resumed run does again.
@@ -113,9 +120,23 @@ pub fn pending(
 struct Health {
     dead_in_a_row: usize,
     first: FirstReplies,
+    /// The model that answers, once a reply has named it.
+    model: Option<String>,
 }
 
 impl Health {
+    /// Whether a sample was answered by another model than those before it. Names of replies are compared with each other
+    /// alone: a server may have several for the model that was asked for.
+    fn other_model(&mut self, record: &Record) -> Option<Ended> {
+        for now in record.transcript.calls.iter().filter_map(|call| call.model.as_ref()) {
+            let before = self.model.get_or_insert_with(|| now.clone());
+            if before != now {
+                return Some(Ended::OtherModel { before: before.clone(), now: now.clone() });
+            }
+        }
+        None
+    }
+
     /// Takes the next finished sample into account; `Some` when the run must end.
     fn after(&mut self, record: &Record) -> Option<Ended> {
         if self.first.all_unreadable(record) {
@@ -129,8 +150,8 @@ impl Health {
 
 /// Runs `jobs`, `concurrency` of them at a time, and journals each as it finishes.
 ///
-/// `stop` turning true lets samples in flight finish and starts no more. Where the run ends for another
-/// reason, samples in flight are aborted with their calls.
+/// `answered_by` is the model that earlier records of the run name. `stop` turning true lets samples in flight finish and
+/// starts no more. Where the run ends for another reason, samples in flight are aborted with their calls.
 ///
 /// # Errors
 /// The journal could not be written; what had been written before is safe.
@@ -140,11 +161,13 @@ pub async fn run(
     concurrency: usize,
     journal: Journal,
     observer: Arc<dyn Observer>,
+    answered_by: Option<String>,
     stop: watch::Receiver<bool>,
 ) -> Result<(Ended, Journal), JournalError> {
     let (sender, receiver) = mpsc::channel::<Record>();
     let writer = tokio::task::spawn_blocking(move || write_records(journal, &*observer, &receiver));
-    let ended = drive(&agent, jobs, concurrency, &sender, &stop).await;
+    let health = Health { model: answered_by, ..Health::default() };
+    let ended = drive(&agent, jobs, concurrency, health, &sender, &stop).await;
     drop(sender);
     let journal = match writer.await {
         Ok(result) => result?,
@@ -158,13 +181,13 @@ async fn drive(
     agent: &Arc<Agent>,
     jobs: Vec<Job>,
     concurrency: usize,
+    mut health: Health,
     finished: &mpsc::Sender<Record>,
     stop: &watch::Receiver<bool>,
 ) -> Ended {
     let mut waiting = jobs.into_iter();
     // Aborts what is in flight when it is dropped.
     let mut in_flight = JoinSet::new();
-    let mut health = Health::default();
     loop {
         while in_flight.len() < concurrency.max(1) && !*stop.borrow() {
             let Some(Job { sample, epoch }) = waiting.next() else { break };
@@ -180,6 +203,10 @@ async fn drive(
             Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Some(Err(_)) => return Ended::Interrupted, // the runtime shuts down
         };
+        // An answer of another model is none of this run.
+        if let Some(ended) = health.other_model(&record) {
+            return ended;
+        }
         let verdict = health.after(&record);
         if finished.send(record).is_err() {
             return Ended::Interrupted; // the writer failed; its error is what the caller sees

@@ -56,6 +56,9 @@ pub struct Summary {
     pub n_decode_timeouts: usize,
     /// Samples with a reply of their own, not a sub-agent's, that ended at the token limit.
     pub n_truncated: usize,
+    /// Samples with a call of which the server counts less than half of the forecast's tokens: it may have cut the prompt.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub n_short_prompts: usize,
     /// Tool calls beyond the cap.
     pub n_dropped_calls: usize,
     /// Samples with a reply whose thoughts came apart from its text (`reasoning_content`).
@@ -256,6 +259,7 @@ pub fn summarize(
         n_frame_loss: count(records, |record| record.transcript.frame_loss.is_some()),
         n_decode_timeouts: count(records, |record| record.transcript.decode_timeout),
         n_truncated: count(records, |record| record.transcript.truncated),
+        n_short_prompts: with_call(records, |call| call.forecast_tokens.is_some()),
         n_dropped_calls: records.iter().map(|record| record.transcript.dropped_calls).sum(),
         n_reasoning: with_call(records, |call| call.reasoning.is_some()),
         n_reassembled: with_call(records, |call| call.reassembled),

@@ -38,7 +38,7 @@ pub struct Flags {
     #[arg(long, value_enum, default_value = "openai", display_order = 0)]
     pub backend: Kind,
     /// Model: for a server its name there, for an in-process engine a folder or `owner/name` on the hub [default: the
-    /// first model that the server lists; an engine needs one].
+    /// only model that the server lists; an engine needs one].
     #[arg(long, value_name = "NAME|DIR", display_order = 20)]
     model: Option<String>,
     /// Number of GPUs that the model runs on, for the GPU hours in reports [default: those of an in-process engine;

@@ -16,7 +16,7 @@ use paravt_qwen_vl::sampling::Draw;
 use paravt_qwen_vl::spread::Spread;
 use paravt_qwen_vl::testing::{Seen, Watched, Work};
 use paravt_qwen_vl::weights::Weights;
-use paravt_suite::backend::{Backend, CallId, Completion, FinishReason, Generation, Request};
+use paravt_suite::backend::{Backend, CallId, Completion, FinishReason, Generation, Request, StoppedBy};
 use paravt_suite::message::{Message, Role};
 
 type Result<T> = std::result::Result<T, Error>;
@@ -407,7 +407,7 @@ fn stop_texts_end_an_answer_and_are_no_part_of_it() {
     let (at, stop) = whole.text.char_indices().find(|(_, character)| character.is_ascii_graphic()).unwrap();
     let stop = stop.to_string();
     let stopped = ask(&engine, "tell", &Generation { stop: vec![stop.clone()], ..greedy(30) }).unwrap();
-    assert_eq!((stopped.stopped_by, whole.stopped_by), (Some(stop.clone()), None));
+    assert_eq!((stopped.stopped_by, whole.stopped_by), (StoppedBy::Text(stop.clone()), StoppedBy::Model));
     assert_eq!((stopped.text.as_str(), stopped.finish_reason), (&whole.text[..at], Some(FinishReason::Stop)));
     assert!(stopped.token_ids.unwrap().len() < whole.token_ids.unwrap().len());
 }

@@ -14,6 +14,9 @@ const FIRST_REST: Duration = Duration::from_secs(1);
 /// Maximum duration of an ejection.
 const LONGEST_REST: Duration = Duration::from_secs(60);
 
+/// Routes that a user may have pasted with the address of the API.
+const ROUTES: [&str; 4] = ["/chat/completions", "/completions", "/models", "/responses"];
+
 /// One server.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
@@ -111,6 +114,12 @@ impl Endpoints {
             }
             let base = parsed.as_str().trim_end_matches('/').to_owned();
             strip(&mut parsed);
+            let shown = parsed.as_str().trim_end_matches('/');
+            if let Some(api) = ROUTES.iter().find_map(|route| shown.strip_suffix(route)) {
+                return Err(format!(
+                    "base URL {number} is the address of one route: cut it to that of the API, {api}"
+                ));
+            }
             endpoints.push(Arc::new(Endpoint {
                 base,
                 name: parsed.as_str().trim_end_matches('/').to_owned(),
@@ -212,6 +221,8 @@ mod tests {
     fn urls_are_checked_and_shown_without_credentials() {
         assert!(Endpoints::new(&["localhost:8000".into()]).is_err());
         assert!(Endpoints::new(&[]).is_err());
+        let route = Endpoints::new(&["http://me:pass@a:1/v1/chat/completions/".into()]).unwrap_err();
+        assert!(route.ends_with("cut it to that of the API, http://a:1/v1"), "{route}");
         let all = Endpoints::new(&["http://me:k%40y@a/v1/".into(), "http://token@b".into()]).unwrap();
         assert_eq!(all.names(), ["http://a/v1", "http://b"]);
         assert_eq!(all.credentials(), ["k%40y", "k@y", "token", "token"]);

@@ -48,9 +48,9 @@ impl Failure {
         Self { is_final: true, ..Self::new(ErrorClass::BadRequest, message) }
     }
 
-    /// A server's error in its own words, of which `message` shows a part.
-    fn reported(status: u16, said: &str, message: String) -> Self {
-        let class = class_of(status, said);
+    /// A server's error in its own words, of which `message` shows a part; `kind` is what it calls it.
+    fn reported(status: u16, said: &str, kind: &str, message: String) -> Self {
+        let class = class_of(status, &format!("{said} {kind}"));
         let is_final = class == ErrorClass::BadRequest && (status == 404 || remedy(said).is_some());
         Self { said: said.to_owned(), is_final, ..Self::new(class, message) }
     }
@@ -60,7 +60,7 @@ impl Failure {
         let said = error["message"].as_str().map_or_else(|| error.to_string(), str::to_owned);
         let code = error["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
         let message = format!("the server reports an error: {}", secrets.excerpt(said.as_bytes()));
-        Self::reported(code, &said, message)
+        Self::reported(code, &said, &kind(error), message)
     }
 
     /// The failure of a request that sent these videos. One that the server cannot find fails its row alone: vLLM
@@ -137,15 +137,15 @@ pub(crate) async fn successful_body(
     limit: usize,
     secrets: &Secrets,
 ) -> Result<Vec<u8>, Failure> {
-    watched_body(response, limit, secrets, |_| ()).await
+    watched_body(response, limit, secrets, |_| Ok(false)).await
 }
 
-/// The same; `watch` sees what has come so far whenever more has.
+/// The same; `watch` sees what has come so far whenever more has, and says whether that is all.
 pub(crate) async fn watched_body(
     mut response: Response,
     limit: usize,
     secrets: &Secrets,
-    watch: impl FnMut(&[u8]),
+    watch: impl FnMut(&[u8]) -> Result<bool, Failure>,
 ) -> Result<Vec<u8>, Failure> {
     let status = response.status();
     if status.is_success() {
@@ -164,9 +164,14 @@ pub(crate) async fn watched_body(
         return Err(Failure::final_refusal(message));
     }
     let retry_after = paravt_http::retry_after(response.headers());
-    let body = read(&mut response, REFUSAL_BYTES, |_| ()).await.map(|(body, _)| body).unwrap_or_default();
+    let body = read(&mut response, REFUSAL_BYTES, |_| Ok(false)).await;
+    let body = body.map(|(body, _)| body).unwrap_or_default();
     let message = format!("{status}: {}", secrets.excerpt(&body));
-    let failure = Failure::reported(status.as_u16(), &said(&body), message);
+    let json: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let error = if json["error"].is_object() { &json["error"] } else { &json };
+    let said = error["message"].as_str().or(json["message"].as_str());
+    let said = said.map_or_else(|| String::from_utf8_lossy(&body).into_owned(), str::to_owned);
+    let failure = Failure::reported(status.as_u16(), &said, &kind(error), message);
     Err(Failure { retry_after, ..failure })
 }
 
@@ -174,7 +179,7 @@ pub(crate) async fn watched_body(
 async fn read(
     response: &mut Response,
     limit: usize,
-    mut watch: impl FnMut(&[u8]),
+    mut watch: impl FnMut(&[u8]) -> Result<bool, Failure>,
 ) -> Result<(Vec<u8>, bool), Failure> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| Failure::transport(&error))? {
@@ -183,7 +188,9 @@ async fn read(
         if chunk.len() > room {
             return Ok((body, false));
         }
-        watch(&body);
+        if watch(&body)? {
+            break;
+        }
     }
     Ok((body, true))
 }
@@ -195,37 +202,75 @@ fn target(headers: &HeaderMap) -> Option<String> {
     Some(url.to_string())
 }
 
-/// The message in the body of a refusal, or the body.
-fn said(body: &[u8]) -> String {
-    let json: Value = serde_json::from_slice(body).unwrap_or_default();
-    let message = json["error"]["message"].as_str().or(json["message"].as_str());
-    message.map_or_else(|| String::from_utf8_lossy(body).into_owned(), str::to_owned)
+/// What a server calls an error, beside its message: `exceed_context_size_error`, `context_length_exceeded`.
+fn kind(error: &Value) -> String {
+    ["type", "code"].iter().filter_map(|name| error[*name].as_str()).collect::<Vec<_>>().join(" ")
 }
 
-fn class_of(status: u16, body: &str) -> ErrorClass {
+fn class_of(status: u16, said: &str) -> ErrorClass {
     match status {
         429 => ErrorClass::RateLimited,
         401 | 403 => ErrorClass::Unauthorized,
         408 => ErrorClass::Timeout,
         // The reference's client tries these again.
         409 => ErrorClass::Server,
-        400..=499 if says(body, &TOO_LONG) => ErrorClass::ContextLength,
-        400..=499 if says(body, &TRANSIENT) => ErrorClass::Server,
+        // Groq answers 413 for more tokens than a minute may have.
+        400..=499 if says(said, &RATE) => ErrorClass::RateLimited,
+        // A proxy whose limit of bytes the images exceed (nginx: client_max_body_size), or Anthropic's.
+        413 => ErrorClass::ContextLength,
+        _ if says(said, &TOO_LONG) => ErrorClass::ContextLength,
+        400..=499 if says(said, &TRANSIENT) => ErrorClass::Server,
         400..=499 => ErrorClass::BadRequest,
         _ => ErrorClass::Server,
     }
 }
 
-/// How vLLM, SGLang and OpenAI say that a conversation is too long. The last is vLLM's where its images are: it checks
-/// the text, in which an image is one token, and gives the answer what the context leaves.
-const TOO_LONG: [&str; 6] = [
+/// How servers say that a conversation is too long, in small letters; the parts around a `*` stand in this order. The
+/// statuses are 400, 413 and 422, with llama.cpp and Ollama 500 as well.
+const TOO_LONG: [&str; 27] = [
+    // vLLM, SGLang, OpenAI, Azure, OpenRouter, Mistral, LM Studio ("greater than"), Ollama ("exceeds the").
     "context length",
     "context_length_exceeded",
+    // vLLM, for a prompt and for the tokens of a request.
     "maximum model length",
     "max_model_len",
     "longer than the model",
+    // vLLM where its images are: it checks the text, in which an image is one token, and gives the answer what is left.
     "max_tokens must be at least 1, got",
+    // SGLang, without and with a limit of its own.
+    "input length*exceeds the maximum",
+    "reduce the length of the",
+    // llama.cpp (ggml-org/llama.cpp#15780, #19774), and its Python server.
+    "context size",
+    "exceed_context_size",
+    "exceed context window",
+    // OpenAI since GPT-5, MiniMax, LiteLLM's class of the error.
+    "context window",
+    "contextwindowexceeded",
+    "exceed the configured limit",
+    // Anthropic, Z.ai.
+    "prompt is too long",
+    "context limit",
+    "model_context_window_exceeded",
+    // Amazon Bedrock, Ollama.
+    "input is too long",
+    "prompt too long",
+    // Gemini.
+    "input token count*exceeds",
+    "input exceeds the maximum number of tokens",
+    // xAI, GitHub, Moonshot, DashScope.
+    "maximum prompt length",
+    "prompt token count*exceeds",
+    "exceeded model token limit",
+    "range of input length should be",
+    // TGI (router/src/validation.rs).
+    "`inputs` must have less than",
+    "`inputs` tokens + `max_new_tokens` must be <=",
 ];
+
+/// Words of a limit in time, which a retry or a pause meets.
+const RATE: [&str; 6] =
+    ["rate limit", "rate_limit", "per minute", "per day", "too many requests", "insufficient_quota"];
 
 /// Faults of the moment that vLLM answers with status 400, as it does every `RuntimeError` before generation: two
 /// threads in one tokenizer.
@@ -264,9 +309,17 @@ fn is_missing_file(message: &str) -> bool {
     ["[Errno 2]", "[Errno 13]", "[Errno 20]", "[Errno 21]"].iter().any(|errno| message.contains(errno))
 }
 
-fn says(body: &str, phrases: &[&str]) -> bool {
-    let body = body.to_ascii_lowercase();
-    phrases.iter().any(|phrase| body.contains(phrase))
+fn says(said: &str, phrases: &[&str]) -> bool {
+    let said = said.to_ascii_lowercase();
+    let in_order = |phrase: &&str| {
+        let mut rest = said.as_str();
+        phrase.split('*').all(|part| {
+            let after = rest.split_once(part).map(|(_, after)| after);
+            rest = after.unwrap_or_default();
+            after.is_some()
+        })
+    };
+    phrases.iter().any(|phrase| in_order(&phrase))
 }
 
 #[cfg(test)]
@@ -283,7 +336,7 @@ mod tests {
         for status in [408, 409, 429, 500, 502, 599] {
             assert!(Failure::new(class_of(status, ""), "").retryable(), "{status}");
         }
-        let tries = |status| Failure::reported(status, "no", String::new()).max_tries();
+        let tries = |status| Failure::reported(status, "no", "", String::new()).max_tries();
         assert_eq!([400, 401, 403, 404, 405, 422].map(tries), [3, 1, 1, 1, 3, 3]);
     }
 }

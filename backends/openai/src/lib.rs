@@ -29,10 +29,12 @@ mod errors;
 #[cfg(feature = "flags")]
 mod flags;
 mod limit;
+mod models;
 mod reply;
 mod secret;
 mod shown;
 mod stream;
+mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,6 +49,7 @@ use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, Erro
 use paravt_suite::plan::RunPlan;
 use paravt_suite::settings::RequestSettings;
 use rand::Rng as _;
+use reqwest::Response;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
@@ -61,14 +64,16 @@ use body::Fixed;
 use endpoints::{Endpoint, Endpoints};
 use errors::Failure;
 use limit::Limit;
+use models::Listed;
 use secret::Secrets;
+use stream::Stream;
 
 /// Configuration of the client.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Base URLs, e.g. `http://localhost:8000/v1`.
     pub base_urls: Vec<String>,
-    /// Model name; `None` takes the first that the server lists.
+    /// Model name; `None` takes the only one that the server lists.
     pub model: Option<String>,
     /// Sent as a bearer token.
     pub api_key: Option<Secret>,
@@ -137,7 +142,7 @@ pub struct OpenAi {
     streams: AtomicBool,
     /// What each server says of itself.
     about: Vec<About>,
-    /// Whether the user was warned that images may not reach the model.
+    /// Whether the user was warned that a prompt may not reach the model whole.
     warned: AtomicBool,
 }
 
@@ -201,20 +206,20 @@ impl OpenAi {
         Ok(backend)
     }
 
-    /// The model that is named, or the first that every server lists.
+    /// The model that is named, or the one that every server lists.
     async fn agreed_model(&self) -> Result<String, BackendError> {
         match &self.config.model {
             Some(model) if self.endpoints.all().len() == 1 => Ok(model.clone()),
             // Not every server has a list: those that have one must agree.
             Some(model) => {
                 let asked = self.ask_all().await;
-                let listed = |models: &Vec<String>| models.contains(model);
+                let listed = |models: &Listed| models.names.contains(model);
                 let with_list =
                     || asked.iter().filter_map(|(endpoint, models)| Some((endpoint, models.as_ref().ok()?)));
                 if with_list().any(|(_, models)| listed(models))
                     && let Some((endpoint, models)) = with_list().find(|(_, models)| !listed(models))
                 {
-                    let others = models.join(", ");
+                    let others = models.names.join(", ");
                     return Err(differing(format!(
                         "{} does not list the model {model}, which another server does; it lists {others}",
                         endpoint.name
@@ -222,20 +227,20 @@ impl OpenAi {
                 }
                 Ok(model.clone())
             }
-            None => self.first_model().await,
+            None => self.only_model().await,
         }
     }
 
-    /// The first model of the servers that answer. One that does not is asked before it gets work.
-    async fn first_model(&self) -> Result<String, BackendError> {
+    /// The model of the servers that answer. One that does not is asked before it gets work.
+    async fn only_model(&self) -> Result<String, BackendError> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let mut found: Vec<(Arc<Endpoint>, String)> = Vec::new();
+            let mut found: Vec<(Arc<Endpoint>, Listed)> = Vec::new();
             let mut failed: Option<(Arc<Endpoint>, Failure)> = None;
             for (endpoint, models) in self.ask_all().await {
                 match models {
-                    Ok(models) => found.extend(models.into_iter().next().map(|model| (endpoint, model))),
+                    Ok(models) => found.push((endpoint, models)),
                     Err(failure) => {
                         endpoint.failed();
                         // A failure that may pass is a reason to ask again.
@@ -245,8 +250,13 @@ impl OpenAi {
                     }
                 }
             }
-            if let Some((first, model)) = found.first() {
-                if let Some((other, theirs)) = found.iter().find(|(_, theirs)| theirs != model) {
+            if let Some((endpoint, several)) = found.iter().find(|(_, models)| !models.is_one) {
+                return Err(BackendError::new(ErrorClass::BadRequest, several_models(endpoint, several), 0));
+            }
+            if let Some((first, models)) = found.first() {
+                let model = &models.names[0];
+                let other = found.iter().map(|(other, theirs)| (other, &theirs.names[0]));
+                if let Some((other, theirs)) = other.into_iter().find(|(_, theirs)| *theirs != model) {
                     return Err(differing(format!(
                         "{} serves {model} and {} serves {theirs}",
                         first.name, other.name
@@ -272,7 +282,7 @@ impl OpenAi {
         }
     }
 
-    async fn ask_all(&self) -> Vec<(Arc<Endpoint>, Result<Vec<String>, Failure>)> {
+    async fn ask_all(&self) -> Vec<(Arc<Endpoint>, Result<Listed, Failure>)> {
         let asked = self.endpoints.all().iter().map(|endpoint| async move {
             let models = self.ask_models(endpoint).await;
             (Arc::clone(endpoint), models)
@@ -280,11 +290,11 @@ impl OpenAi {
         futures::future::join_all(asked).await
     }
 
-    async fn ask_models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Failure> {
+    async fn ask_models(&self, endpoint: &Endpoint) -> Result<Listed, Failure> {
         let request = self.client.get(format!("{}/models", endpoint.base)).timeout(CONNECT_TIMEOUT);
         let response = request.send().await.map_err(|error| Failure::transport(&error))?;
         let body = errors::successful_body(response, MODELS_BYTES, &self.secrets).await?;
-        let models = reply::models(&body, &self.secrets)?;
+        let models = models::read(&body, &self.secrets)?;
         let _ = endpoint.listed.set(serde_json::from_slice(&body).unwrap_or_default());
         Ok(models)
     }
@@ -294,17 +304,13 @@ impl OpenAi {
         if self.config.model.is_some() || endpoint.checked.load(Ordering::Relaxed) {
             return Ok(());
         }
-        match self.ask_models(endpoint).await?.first() {
-            Some(model) if *model == self.model => {
-                endpoint.checked.store(true, Ordering::Relaxed);
-                Ok(())
-            }
-            other => Err(Failure::final_refusal(format!(
-                "it serves {}, not {}",
-                other.map_or("no model", String::as_str),
-                self.model
-            ))),
+        let models = self.ask_models(endpoint).await?;
+        if !models.names.contains(&self.model) {
+            let message = format!("it serves {}, not {}", models.names[0], self.model);
+            return Err(Failure::final_refusal(message));
         }
+        endpoint.checked.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Checks, once for each server, that it shows the model as many frames of a video as planned.
@@ -346,18 +352,13 @@ impl OpenAi {
     }
 
     async fn post(&self, url: String, body: Bytes) -> Result<Vec<u8>, Failure> {
-        self.post_watched(url, body, |_| ()).await
+        let response = self.send(url, body).await?;
+        errors::successful_body(response, self.config.max_reply, &self.secrets).await
     }
 
-    async fn post_watched(
-        &self,
-        url: String,
-        body: Bytes,
-        watch: impl FnMut(&[u8]),
-    ) -> Result<Vec<u8>, Failure> {
+    async fn send(&self, url: String, body: Bytes) -> Result<Response, Failure> {
         let request = self.client.post(url).header(CONTENT_TYPE, "application/json");
-        let response = request.body(body).send().await.map_err(|error| Failure::transport(&error))?;
-        errors::watched_body(response, self.config.max_reply, &self.secrets, watch).await
+        request.body(body).send().await.map_err(|error| Failure::transport(&error))
     }
 
     /// One try; `started` is the start of the first one.
@@ -370,18 +371,23 @@ impl OpenAi {
     ) -> Result<Completion, Failure> {
         self.check_model(endpoint).await?;
         self.check_frames(endpoint, request, body).await?;
-        let url = format!("{}/chat/completions", endpoint.base);
+        let response = self.send(format!("{}/chat/completions", endpoint.base), body.clone()).await?;
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let mut stream = Stream::new(kind.is_some_and(|kind| kind.starts_with("text/event-stream")));
         let mut first_token = None;
         let watch = |body: &[u8]| {
-            if first_token.is_none() && stream::has_token(body) {
+            let done = stream.read(body, &self.secrets)?;
+            if first_token.is_none() && stream.has_token() {
                 first_token = Some(started.elapsed());
             }
+            Ok(done)
         };
-        let mut body = self.post_watched(url, body.clone(), watch).await?;
-        if stream::is_stream(&body) {
-            body = stream::whole(&body, &self.secrets)?;
-        }
-        let completion = match reply::completion(&body, &self.secrets) {
+        let body = errors::watched_body(response, self.config.max_reply, &self.secrets, watch).await?;
+        let reply = match stream.finish(&body, &self.secrets)? {
+            Some(reply) => reply,
+            None => reply::read(&body, &self.secrets)?,
+        };
+        let completion = match reply::completion(reply, request.generation.max_tokens, &self.secrets) {
             Err(Failure { reply: Some(reply), .. }) if self.config.whole_text && reply.is_only_thoughts() => {
                 *reply
             }
@@ -435,7 +441,7 @@ impl OpenAi {
                         (tries, first_try) = (0, None);
                         continue;
                     }
-                    self.check_images(&endpoint, request, &completion);
+                    self.check_prompt(&endpoint, request, &mut completion);
                     completion.retries = tries - 1;
                     completion.latency = started.elapsed();
                     tracing::debug!(
@@ -481,14 +487,16 @@ impl OpenAi {
         self.endpoints.all().len() == 1
     }
 
-    /// Warns, once, where the tokens that the server counts say that it shows no images.
-    fn check_images(&self, endpoint: &Endpoint, request: &Request, completion: &Completion) {
-        let Some((images, counted)) = shown::hides_images(request, completion) else { return };
+    /// Notes where a server counts less than half of the tokens that a request has by the forecast, and warns once: it
+    /// may have cut the prompt without an error (Ollama, LM Studio), or show no images.
+    fn check_prompt(&self, endpoint: &Endpoint, request: &Request, completion: &mut Completion) {
+        let Some(short) = shown::short_prompt(request, completion) else { return };
+        let forecast = short.forecast.total();
+        if !short.is_text_alone() {
+            completion.forecast = Some(forecast);
+        }
         if !self.warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                server = endpoint.name,
-                "the server counts {counted} tokens in a prompt with {images} images: it does not show them to the model"
-            );
+            tracing::warn!(server = endpoint.name, "{short}");
         }
     }
 
@@ -511,6 +519,15 @@ impl OpenAi {
 /// Every call would see the same: the run ends.
 fn wrong_frames(message: String) -> Failure {
     Failure { is_final: true, ..Failure::new(ErrorClass::Server, message) }
+}
+
+/// Models that a message names.
+const NAMED: usize = 20;
+
+fn several_models(endpoint: &Endpoint, models: &Listed) -> String {
+    let names = models.names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if models.names.len() > NAMED { ", …" } else { "" };
+    format!("{} lists several models: name the one to ask with --model: {names}{more}", endpoint.name)
 }
 
 /// Servers that may not share a run.

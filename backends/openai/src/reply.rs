@@ -1,160 +1,165 @@
 //! Reads replies; whatever is not a whole chat completion is a failure.
 
-use paravt_suite::backend::{Completion, ErrorClass, FinishReason, Usage, is_call};
+use paravt_suite::backend::{Completion, ErrorClass, FinishReason, StoppedBy, Usage, is_call};
 use paravt_suite::message::StructuredCall;
-use serde::Deserialize;
+use paravt_suite::redact;
 use serde_json::Value;
 
 use crate::errors::Failure;
 use crate::secret::Secrets;
+use crate::wire::{Choice, Content, Function, Reply};
 
-#[derive(Deserialize)]
-struct Reply {
-    choices: Option<Vec<Choice>>,
-    /// Some servers answer 200 and put what went wrong here, beside or instead of choices.
-    error: Option<Value>,
-    /// Token counts are optional: unreadable ones count as absent.
-    usage: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Choice {
-    message: Option<ReplyMessage>,
-    finish_reason: Option<String>,
-    /// vLLM: the stop text, or the id of a token.
-    stop_reason: Option<Value>,
-    /// The same in SGLang.
-    matched_stop: Option<Value>,
-    logprobs: Option<Value>,
-    /// vLLM's `return_token_ids`.
-    token_ids: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct ReplyMessage {
-    content: Option<Content>,
-    tool_calls: Option<Vec<Call>>,
-    /// The form before `tool_calls`.
-    function_call: Option<Function>,
-    /// SGLang, transformers serve, vLLM before 0.11.
-    reasoning_content: Option<String>,
-    /// vLLM since 0.11.
-    reasoning: Option<String>,
-    refusal: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Content {
-    Text(String),
-    Parts(Vec<ContentPart>),
-}
-
-#[derive(Deserialize)]
-struct ContentPart {
-    text: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Call {
-    id: Option<String>,
-    function: Option<Function>,
-}
-
-#[derive(Deserialize)]
-struct Function {
-    name: Option<String>,
-    /// A JSON string; some servers write the object itself.
-    arguments: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Models {
-    data: Vec<Model>,
-}
-
-#[derive(Deserialize)]
-struct Model {
-    id: String,
-}
-
-fn malformed(message: impl Into<String>) -> Failure {
+pub(crate) fn malformed(message: impl Into<String>) -> Failure {
     Failure::new(ErrorClass::Malformed, message)
 }
 
-fn not_json(what: &str, error: &serde_json::Error, body: &[u8], secrets: &Secrets) -> Failure {
-    malformed(format!("the reply is not a {what} ({error}): {}", secrets.excerpt(body)))
+pub(crate) fn not_json(what: &str, error: &serde_json::Error, body: &[u8], secrets: &Secrets) -> Failure {
+    let page = match body.trim_ascii_start().first() {
+        Some(b'<') => {
+            "; a web page came, not the API: --base-url is its address, e.g. http://HOST:PORT/v1, and no proxy or login \
+             may stand before it"
+        }
+        _ => "",
+    };
+    malformed(format!("the reply is not a {what} ({error}){page}: {}", secrets.excerpt(body)))
 }
 
-/// A completion: text, structured calls, thoughts, each as the server gives them.
-pub(crate) fn completion(body: &[u8], secrets: &Secrets) -> Result<Completion, Failure> {
-    let reply: Reply =
-        serde_json::from_slice(body).map_err(|error| not_json("chat completion", &error, body, secrets))?;
+/// A reply that came at once.
+pub(crate) fn read(body: &[u8], secrets: &Secrets) -> Result<Reply, Failure> {
+    serde_json::from_slice(body).map_err(|error| not_json("chat completion", &error, body, secrets))
+}
+
+/// A completion: text, structured calls, thoughts, each as the server gives them. No reply has more calls than the
+/// `max_tokens` that it was asked for.
+pub(crate) fn completion(reply: Reply, max_tokens: u32, secrets: &Secrets) -> Result<Completion, Failure> {
     if let Some(error) = reply.error.filter(is_error) {
         return Err(Failure::in_reply(&error, secrets));
     }
-    let choice = reply.choices.unwrap_or_default().into_iter().next();
+    let choice = reply.choices.unwrap_or_default().0.into_iter().next();
     let choice = choice.ok_or_else(|| malformed("the reply has no choice"))?;
-    let message = choice.message.ok_or_else(|| malformed("the choice has no message"))?;
-    if let Some(reason @ ("abort" | "error")) = choice.finish_reason.as_deref() {
+    let stopped_by = stopped_by(&choice);
+    let Choice { message, finish_reason, token_ids, logprobs: probabilities, .. } = choice;
+    let message = message.ok_or_else(|| malformed("the choice has no message"))?;
+    if let Some(reason @ ("abort" | "error")) = finish_reason.as_deref() {
         let message = format!("the server broke the generation off (finish_reason `{reason}`)");
         return Err(Failure::new(ErrorClass::Server, message));
     }
-    let text = match message.content {
-        Some(Content::Text(text)) => text,
-        Some(Content::Parts(parts)) => parts.into_iter().filter_map(|part| part.text).collect(),
-        None => String::new(),
-    };
-    let calls = message.tool_calls.unwrap_or_default().into_iter().map(|call| (call.id, call.function));
+    let text = message.content.map_or_else(String::new, Content::into_text);
+    let calls = message.tool_calls.unwrap_or_default().0.into_iter().map(|call| (call.id, call.function));
     let tool_calls: Vec<StructuredCall> = calls
         .chain(message.function_call.map(|function| (None, Some(function))))
         .map(|(id, function)| structured(id, function))
         .collect();
+    if tool_calls.len() > max_tokens as usize {
+        let calls = tool_calls.len();
+        return Err(malformed(format!(
+            "the reply has {calls} tool calls, and {max_tokens} tokens were allowed"
+        )));
+    }
     let reasoning = message.reasoning_content.or(message.reasoning).filter(|text| !text.is_empty());
     let refusal = message.refusal.filter(|text| !text.is_empty());
     // Beside thoughts, white space is what a server leaves of a reply without an answer.
     let no_text = text.is_empty() || (reasoning.is_some() && text.trim().is_empty());
+    let usage = reply.usage.as_ref().and_then(usage);
+    let finish_reason = finish_reason.filter(|reason| !reason.is_empty());
     let emptiness = (no_text && tool_calls.is_empty())
-        .then(|| empty(choice.finish_reason.as_deref(), reasoning.as_deref(), refusal.as_deref()));
-    let usage = reply.usage.as_ref();
+        .then(|| empty(finish_reason.as_deref(), reasoning.as_deref(), refusal.as_deref()));
     let mut completion = Completion {
         text,
         tool_calls,
         reasoning,
         refusal,
-        finish_reason: choice.finish_reason.map(|reason| match reason.as_str() {
-            "stop" => FinishReason::Stop,
-            "length" => FinishReason::Length,
-            _ => FinishReason::Other(reason),
-        }),
-        stopped_by: [&choice.stop_reason, &choice.matched_stop]
-            .into_iter()
-            .find_map(|stop| stop.as_ref()?.as_str().map(ToOwned::to_owned)),
-        usage: usage.and_then(|usage| {
-            let prompt_tokens = count(&usage["prompt_tokens"]);
-            let completion_tokens = count(&usage["completion_tokens"]);
-            let read = (prompt_tokens.is_some() || completion_tokens.is_some()).then(|| Usage {
-                prompt_tokens: prompt_tokens.unwrap_or(0),
-                completion_tokens: completion_tokens.unwrap_or(0),
-            });
-            read.and_then(Usage::in_range)
-        }),
-        token_ids: choice.token_ids.and_then(|ids| serde_json::from_value(ids).ok()),
-        logprobs: choice.logprobs.as_ref().and_then(logprobs),
+        finish_reason: finish_reason.map(|reason| ending(reason, usage, max_tokens, &stopped_by)),
+        stopped_by,
+        usage,
+        model: reply.model.as_ref().and_then(Value::as_str).and_then(model_name),
+        token_ids: token_ids.and_then(|ids| serde_json::from_value(ids).ok()),
+        logprobs: probabilities.as_ref().and_then(logprobs),
         ..Completion::default()
     };
     scrub(&mut completion, secrets);
     match emptiness {
         None => Ok(completion),
-        Some(message) => {
-            let failure = Failure::new(ErrorClass::EmptyReply, secrets.redact(&message));
-            Err(Failure { reply: Some(Box::new(completion)), ..failure })
-        }
+        Some(message) => Err(emptied(completion, &secrets.redact(&message))),
     }
 }
 
+/// The failure of a reply with nothing in it.
+fn emptied(completion: Completion, message: &str) -> Failure {
+    // LMDeploy answers a conversation that fills its context in this way.
+    let is_full = completion.is_cut() && completion.usage.is_some_and(|usage| usage.completion_tokens == 0);
+    let failure = match is_full && completion.says_nothing() {
+        true => Failure::new(
+            ErrorClass::ContextLength,
+            "the reply is empty, cut before its first token: the conversation fills the server's context",
+        ),
+        false => Failure::new(ErrorClass::EmptyReply, message),
+    };
+    Failure { reply: Some(Box::new(completion)), ..failure }
+}
+
+/// Token counts, where they are numbers in range.
+fn usage(usage: &Value) -> Option<Usage> {
+    let prompt_tokens = count(&usage["prompt_tokens"]);
+    let completion_tokens = count(&usage["completion_tokens"]);
+    let read = (prompt_tokens.is_some() || completion_tokens.is_some()).then(|| Usage {
+        prompt_tokens: prompt_tokens.unwrap_or(0),
+        completion_tokens: completion_tokens.unwrap_or(0),
+    });
+    read.and_then(Usage::in_range)
+}
+
+/// What servers and gateways call the end at the token limit, in small letters.
+const AT_THE_LIMIT: [&str; 7] = [
+    // The chat API of OpenAI; vLLM, SGLang, llama.cpp, Ollama, TGI.
+    "length",
+    // Anthropic, Amazon Bedrock; Gemini and Cohere in capitals.
+    "max_tokens",
+    // OpenAI's Responses API (`incomplete_details.reason`).
+    "max_output_tokens",
+    "max_completion_tokens",
+    // Mistral and inspect_ai, where the context is full.
+    "model_length",
+    // Anthropic and Z.ai, the same.
+    "model_context_window_exceeded",
+    // Cohere, the same.
+    "error_limit",
+];
+
+/// The end of a reply. A server that does not say what stopped a reply (transformers serve before 5) may call the limit
+/// a stop: a reply of as many tokens as were allowed is then taken for cut. One that does say so is believed.
+fn ending(reason: String, usage: Option<Usage>, max_tokens: u32, stopped_by: &StoppedBy) -> FinishReason {
+    let full = usage.is_some_and(|usage| usage.completion_tokens >= u64::from(max_tokens));
+    match reason.as_str() {
+        "stop" if full && *stopped_by == StoppedBy::Unsaid => FinishReason::Length,
+        "stop" => FinishReason::Stop,
+        _ if AT_THE_LIMIT.contains(&&*reason.to_ascii_lowercase()) => FinishReason::Length,
+        _ => FinishReason::Other(reason),
+    }
+}
+
+/// What ended a generation: a text, or none where a field for it is there, null or the number of a token.
+fn stopped_by(choice: &Choice) -> StoppedBy {
+    let fields = [&choice.stop_reason, &choice.matched_stop];
+    match fields.iter().find_map(|field| field.as_ref()?.as_str()) {
+        Some(text) => StoppedBy::Text(text.to_owned()),
+        None if fields.iter().any(|field| field.is_some()) => StoppedBy::Model,
+        None => StoppedBy::Unsaid,
+    }
+}
+
+/// Characters of a model's name that are kept.
+const LONGEST_NAME: usize = 200;
+
+/// The name under which a server answers, without the folders of its machine; `None` for none.
+fn model_name(name: &str) -> Option<String> {
+    let file = if name.starts_with('/') { name.trim_end_matches('/').rsplit('/').next() } else { Some(name) };
+    let name = redact::urls(file?.trim());
+    (!name.is_empty()).then(|| name.chars().take(LONGEST_NAME).collect())
+}
+
 /// `"error": null`, `false`, `{}` and `""` are no errors.
-fn is_error(value: &Value) -> bool {
+pub(crate) fn is_error(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Bool(set) => *set,
@@ -224,7 +229,9 @@ fn empty(finish_reason: Option<&str>, reasoning: Option<&str>, refusal: Option<&
 /// A server may repeat the key that it was sent; a record may not hold it.
 fn scrub(completion: &mut Completion, secrets: &Secrets) {
     secrets.scrub(&mut completion.text);
-    for text in [&mut completion.reasoning, &mut completion.refusal].into_iter().flatten() {
+    for text in
+        [&mut completion.reasoning, &mut completion.refusal, &mut completion.model].into_iter().flatten()
+    {
         secrets.scrub(text);
     }
     if let Some(FinishReason::Other(reason)) = &mut completion.finish_reason {
@@ -237,41 +244,21 @@ fn scrub(completion: &mut Completion, secrets: &Secrets) {
     }
 }
 
-/// The models of a list, in the server's order; at least one.
-pub(crate) fn models(body: &[u8], secrets: &Secrets) -> Result<Vec<String>, Failure> {
-    let models: Models =
-        serde_json::from_slice(body).map_err(|error| not_json("list of models", &error, body, secrets))?;
-    let names: Vec<String> = models.data.into_iter().map(|model| model.id).collect();
-    if names.is_empty() {
-        // No broken reply: another try gets the same list.
-        let message = "the server lists no model (GET /v1/models); name the one to ask with --model";
-        return Err(Failure::new(ErrorClass::EmptyReply, message));
-    }
-    if names.iter().any(|name| secrets.redact(name) != *name) {
-        return Err(malformed("the server's list of models repeats a key; name a model with --model"));
-    }
-    Ok(names)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
 
+    fn of(body: &[u8]) -> Result<Completion, Failure> {
+        completion(super::read(body, &Secrets::default())?, 64, &Secrets::default())
+    }
+
     fn read(body: &Value) -> Result<Completion, Failure> {
-        completion(body.to_string().as_bytes(), &Secrets::default())
+        of(body.to_string().as_bytes())
     }
 
     fn choice(message: Value, finish: &str) -> Value {
         json!({"choices": [{"message": message, "finish_reason": finish}]})
-    }
-
-    #[test]
-    fn an_empty_list_of_models_is_not_asked_for_again() {
-        let empty = models(br#"{"data": []}"#, &Secrets::default()).unwrap_err();
-        assert!(!empty.retryable() && empty.class.concerns_every_call(), "{empty:?}");
-        assert!(empty.message.contains("GET /v1/models") && empty.message.contains("--model"), "{empty:?}");
-        assert!(models(b"{", &Secrets::default()).unwrap_err().retryable());
     }
 
     #[test]
@@ -291,10 +278,7 @@ mod tests {
             r#"{"choices":[{"finish_reason":"stop"}]}"#,
             r#"{"choices":[{"message":{"content":5},"finish_reason":"stop"}]}"#,
         ] {
-            assert_eq!(
-                completion(bad.as_bytes(), &Secrets::default()).unwrap_err().class,
-                ErrorClass::Malformed
-            );
+            assert_eq!(of(bad.as_bytes()).unwrap_err().class, ErrorClass::Malformed);
         }
     }
 

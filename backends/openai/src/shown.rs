@@ -4,11 +4,12 @@
 //! see half of its frames and look like any other. The first request with a video asks for the token ids of its prompt:
 //! in one of Qwen3-VL each pair of frames is one run of the video's placeholder.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use paravt_suite::backend::{Completion, Request};
 use paravt_suite::media::smart_resize;
-use paravt_suite::message::{Content, Part};
+use paravt_suite::tokens::PromptTokens;
 use serde_json::{Value, json};
 
 /// Placeholder of a video in Qwen's prompts.
@@ -149,15 +150,48 @@ pub(crate) fn other_than_planned(
     ))
 }
 
-/// Whether a reply counts less than a token for each image of its request: the model saw none of them.
-pub(crate) fn hides_images(request: &Request, completion: &Completion) -> Option<(usize, u64)> {
-    let images = |content: &Content| match content {
-        Content::Parts(parts) => parts.iter().filter(|part| matches!(part, Part::Image(_))).count(),
-        Content::Text(_) => 0,
-    };
-    let images: usize = request.messages.iter().map(|message| images(&message.content)).sum();
-    let counted = completion.usage?.prompt_tokens;
-    (counted > 0 && counted < images as u64).then_some((images, counted))
+/// A prompt of which a server counts less than half of the forecast.
+pub(crate) struct Short {
+    /// Tokens by the forecast.
+    pub forecast: PromptTokens,
+    /// Tokens that the server counts.
+    pub counted: u64,
+}
+
+/// Whether a reply counts less than half of the tokens that its request has by the forecast, or less than a token for
+/// each image. SGLang, which samples a video's frames twice, counts a little more than half.
+pub(crate) fn short_prompt(request: &Request, completion: &Completion) -> Option<Short> {
+    let (forecast, counted) = (PromptTokens::of(request), completion.usage?.prompt_tokens);
+    let short = counted < forecast.images || 2 * counted < forecast.total();
+    (counted > 0 && short).then_some(Short { forecast, counted })
+}
+
+impl Short {
+    /// The count is about that of the text: the server does not count images, or shows none.
+    pub(crate) fn is_text_alone(&self) -> bool {
+        let PromptTokens { text, images, .. } = self.forecast;
+        self.counted >= images && (text / 2..=2 * text).contains(&self.counted)
+    }
+}
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { forecast, counted } = self;
+        let images = forecast.images;
+        write!(
+            f,
+            "the server counts {counted} tokens in a prompt of about {} with {images} images: ",
+            forecast.total()
+        )?;
+        f.write_str(if *counted < images {
+            "it does not show them to the model"
+        } else if self.is_text_alone() {
+            "about those of its text, so that it counts no images or shows none to the model"
+        } else {
+            "it may cut prompts to its context (Ollama: num_ctx; LM Studio: context length), unless its model takes fewer \
+             tokens an image than Qwen3-VL"
+        })
+    }
 }
 
 #[cfg(test)]

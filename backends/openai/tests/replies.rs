@@ -17,8 +17,8 @@ use paravt_backend_openai::{Config, OpenAi, Secret};
 use paravt_suite::backend::{
     Backend as _, BackendError, CallId, Completion, ErrorClass, FinishReason, Generation, Request,
 };
-use paravt_suite::message::{Message, Part, Role, Spread, VideoPart};
-use serde_json::json;
+use paravt_suite::message::{Frames, Image, Message, Part, Role, Spread, VideoPart};
+use serde_json::{Value, json};
 
 type Answer = Arc<dyn Fn(&HeaderMap) -> Response + Send + Sync>;
 
@@ -32,12 +32,18 @@ async fn server(
     model: &'static str,
     answer: impl Fn(&HeaderMap) -> Response + Send + Sync + 'static,
 ) -> Server {
+    listing(json!([{"id": model}]), answer).await
+}
+
+/// The same with a list of models.
+async fn listing(models: Value, answer: impl Fn(&HeaderMap) -> Response + Send + Sync + 'static) -> Server {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let hits = Arc::new(AtomicUsize::new(0));
     let state = (Arc::clone(&hits), Arc::new(answer) as Answer);
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let list = Json(json!({"data": models}));
     let app = Router::new()
-        .route("/v1/models", get(move || async move { Json(json!({"data": [{"id": model}]})) }))
+        .route("/v1/models", get(move || futures::future::ready(list.clone())))
         .route("/v1/chat/completions", post(complete))
         .with_state(state);
     tokio::spawn(async move { axum::serve(listener, app).await });
@@ -223,6 +229,242 @@ async fn refusals_of_vllm_have_their_class_tries_and_remedy() {
             paravt_backend_openai::remedy(&error.message).is_some() && class == ErrorClass::BadRequest,
             remedied
         );
+    }
+}
+
+/// How servers refuse a conversation that is too long: status, message, and what they call the error.
+const OVERFLOWS: &[(u16, &str, &str)] = &[
+    // vLLM before 0.10, and its checks of the prompt.
+    (
+        400,
+        "This model's maximum context length is 4096 tokens. However, you requested 4472 tokens (376 in the messages, 4096 in the completion).",
+        "",
+    ),
+    (
+        400,
+        "'max_tokens' or 'max_completion_tokens' is too large: 8000. This model's maximum context length is 4096 tokens and your request has 2778 input tokens",
+        "",
+    ),
+    (400, "The decoder prompt (length 5000) is longer than the maximum model length of 4096.", ""),
+    // Its Rust front end.
+    (
+        400,
+        "this model's maximum context length is 4096 tokens, but the prompt contains 5000 input tokens",
+        "",
+    ),
+    // SGLang.
+    (400, "The input (61709 tokens) is longer than the model's context length (40960 tokens).", ""),
+    (400, "Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens).", ""),
+    (400, "Requested token count exceeds the model's maximum context length of 202752 tokens.", ""),
+    // llama.cpp, three versions, and llama-cpp-python.
+    (400, "the request exceeds the available context size, try increasing it", "exceed_context_size_error"),
+    (
+        500,
+        "the request exceeds the available context size. try increasing the context size or enable context shift",
+        "exceed_context_size_error",
+    ),
+    (500, "Context size has been exceeded.", "server_error"),
+    (
+        400,
+        "request (4390 tokens) exceeds the available context size (4096 tokens), try increasing it",
+        "exceed_context_size_error",
+    ),
+    (500, "Requested tokens (2285) exceed context window of 2048", ""),
+    // TGI.
+    (
+        422,
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000 `inputs` tokens and 512 `max_new_tokens`",
+        "validation",
+    ),
+    (422, "Input validation error: `inputs` must have less than 4096 tokens. Given: 5000", "validation"),
+    // Ollama, LM Studio.
+    (400, "the input length exceeds the context length", "api_error"),
+    (400, "prompt too long; exceeded max context length by 5000 tokens", ""),
+    (400, "The number of tokens to keep from the initial prompt is greater than the context length", ""),
+    // OpenRouter, LiteLLM, Poolside.
+    (
+        400,
+        "This endpoint's maximum context length is 131072 tokens. However, you requested about 150000 tokens",
+        "",
+    ),
+    (400, "litellm.ContextWindowExceededError: too long", ""),
+    (400, "Input length 131393 exceeds the maximum allowed input length of 131040 tokens.", ""),
+    // OpenAI, Azure.
+    (400, "Your input exceeds the context window of this model.", "invalid_request_error"),
+    (400, "Too long.", "context_length_exceeded"),
+    (400, "Input tokens exceed the configured limit of 272000 tokens.", ""),
+    // Gemini, Anthropic, Bedrock, xAI, Groq, Mistral, DashScope.
+    (400, "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).", ""),
+    (400, "prompt is too long: 213462 tokens > 200000 maximum", "invalid_request_error"),
+    (400, "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000", ""),
+    (400, "Input is too long for requested model.", ""),
+    (400, "This model's maximum prompt length is 131072 but the request contains 537812 tokens.", ""),
+    (400, "Please reduce the length of the messages or completion.", ""),
+    (400, "Range of input length should be [1, 6000]", ""),
+    // nginx.
+    (413, "<html><head><title>413 Request Entity Too Large</title></head></html>", ""),
+];
+
+/// What is none, though it speaks of tokens.
+const OTHERS: &[(u16, &str, ErrorClass)] = &[
+    (
+        429,
+        "Rate limit reached: Limit 30000 tokens per minute. Your input exceeds the context window.",
+        ErrorClass::RateLimited,
+    ),
+    (
+        413,
+        "Request too large for model on tokens per minute (TPM): Limit 6000, Requested 8000",
+        ErrorClass::RateLimited,
+    ),
+    (
+        400,
+        "max_tokens is too large: 100000. This model supports at most 16384 completion tokens",
+        ErrorClass::BadRequest,
+    ),
+    (
+        400,
+        "max_tokens: 100000 > 8192, which is the maximum allowed number of output tokens",
+        ErrorClass::BadRequest,
+    ),
+    (422, "Input validation error: `max_new_tokens` must be strictly positive", ErrorClass::BadRequest),
+    (400, "Invalid image: too many pixels", ErrorClass::BadRequest),
+    (401, "Your token is too long", ErrorClass::Unauthorized),
+    (500, "CUDA out of memory while allocating 2048 tokens", ErrorClass::Server),
+];
+
+#[tokio::test]
+async fn conversations_that_are_too_long_are_known_whoever_refuses_them() {
+    let overflows =
+        OVERFLOWS.iter().map(|&(status, said, kind)| (status, said, kind, ErrorClass::ContextLength));
+    let others = OTHERS.iter().map(|&(status, said, class)| (status, said, "", class));
+    for (status, said, kind, class) in overflows.chain(others) {
+        let refusing = server("m", move |_: &HeaderMap| {
+            let body = match said.starts_with('<') {
+                true => said.to_owned(),
+                false => json!({"error": {"message": said, "type": kind, "code": null}}).to_string(),
+            };
+            (StatusCode::from_u16(status).unwrap(), body).into_response()
+        });
+        let error = reply(config(&[&refusing.await])).await.unwrap_err();
+        assert_eq!(error.class, class, "{said}");
+        assert!(class != ErrorClass::ContextLength || error.tries == 1, "{said}");
+    }
+    // LMDeploy answers 200 without a token.
+    let body = r#"{"choices":[{"message":{"content":""},"finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":0}}"#;
+    let error = reply(config(&[&replaying(body).await])).await.unwrap_err();
+    assert_eq!((error.class, error.tries), (ErrorClass::ContextLength, 1));
+    assert!(error.reply.unwrap().says_nothing());
+    // Within a stream.
+    let body =
+        "data: {\"error\":{\"message\":\"the request exceeds the available context size\",\"code\":400}}\n\n";
+    assert_eq!(reply(config(&[&replaying(body).await])).await.unwrap_err().class, ErrorClass::ContextLength);
+}
+
+#[tokio::test]
+async fn the_end_at_the_token_limit_is_known_by_every_name() {
+    // The limit of the request is 8.
+    for (fields, tokens, cut) in [
+        (r#""finish_reason":"length""#, 3, true),
+        (r#""finish_reason":"max_tokens""#, 3, true),
+        (r#""finish_reason":"MAX_TOKENS""#, 3, true),
+        (r#""finish_reason":"model_length""#, 3, true),
+        (r#""finish_reason":"max_output_tokens""#, 3, true),
+        (r#""finish_reason":"stop""#, 3, false),
+        (r#""finish_reason":"stop""#, 8, true),
+        // These servers say what stopped a reply.
+        (r#""finish_reason":"stop","stop_reason":null"#, 8, false),
+        (r#""finish_reason":"stop","matched_stop":151645"#, 8, false),
+        (r#""finish_reason":"tool_calls""#, 8, false),
+        (r#""finish_reason":null"#, 8, false),
+    ] {
+        let choice = format!(r#"{{"message":{{"content":"B"}},{fields}}}"#);
+        let body =
+            format!(r#"{{"choices":[{choice}],"usage":{{"prompt_tokens":9,"completion_tokens":{tokens}}}}}"#);
+        let found = reply(config(&[&replaying(body.leak()).await])).await.unwrap();
+        assert_eq!(found.is_cut(), cut, "{fields} {tokens}");
+    }
+}
+
+#[tokio::test]
+async fn the_model_that_answers_is_read_without_folders_and_keys() {
+    for (said, model) in [
+        (json!("gpt-4o-2024-08-06"), Some("gpt-4o-2024-08-06")),
+        (json!("Qwen/Qwen3-VL-8B-Instruct"), Some("Qwen/Qwen3-VL-8B-Instruct")),
+        (json!("/home/me/models/qwen.gguf"), Some("qwen.gguf")),
+        (json!("key-0123456789"), Some("[key]")),
+        (json!(""), None),
+        (json!(null), None),
+        (json!(7), None),
+    ] {
+        let body =
+            json!({"model": said, "choices": [{"message": {"content": "B"}, "finish_reason": "stop"}]});
+        let mut config = config(&[&replaying(body.to_string().leak()).await]);
+        config.api_key = Some(Secret::new("key-0123456789".into()));
+        assert_eq!(reply(config).await.unwrap().model.as_deref(), model, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn of_several_models_the_user_names_one() {
+    let connect = async |models: Value, model: Option<&str>| {
+        let server = listing(models, |_| good()).await;
+        OpenAi::connect(Config { model: model.map(str::to_owned), ..config(&[&server]) }).await
+    };
+    let two = json!([{"id": "embedder"}, {"id": "qwen3-vl"}]);
+    let error = connect(two.clone(), None).await.unwrap_err();
+    assert_eq!((error.class, error.tries), (ErrorClass::BadRequest, 0));
+    assert!(error.message.ends_with("name the one to ask with --model: embedder, qwen3-vl"), "{error}");
+    assert_eq!(connect(two, Some("qwen3-vl")).await.unwrap().describe().model, "qwen3-vl");
+    // vLLM: two names of one model, and an adapter beside its base.
+    let names = json!([{"id": "a", "root": "/models/x"}, {"id": "b", "root": "/models/x"}]);
+    assert_eq!(connect(names, None).await.unwrap().describe().model, "a");
+    let adapter =
+        json!([{"id": "a", "root": "/models/x"}, {"id": "b", "root": "/adapters/y", "parent": "a"}]);
+    assert!(connect(adapter, None).await.unwrap_err().message.contains("several models"));
+}
+
+#[tokio::test]
+async fn a_web_page_is_named_as_one() {
+    let page = r"<!DOCTYPE html><html>Log in</html>";
+    let error = reply(config(&[&replaying(page).await])).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Malformed);
+    assert!(error.message.contains("a web page came") && error.message.contains("--base-url"), "{error}");
+}
+
+#[tokio::test]
+async fn prompts_that_a_server_counts_short_are_noted() {
+    let image = || Part::Image(Arc::new(Image::new("image/jpeg", vec![0; 3], 320, 320, None)));
+    let images = |count: usize| (0..count).map(|_| image()).collect::<Vec<_>>();
+    let text = |bytes: usize| vec![Part::Text("four".repeat(bytes / 4))];
+    let frames = Part::Frames(Frames {
+        images: (0..8).map(|_| Arc::new(Image::new("image/jpeg", vec![0; 3], 320, 320, None))).collect(),
+        even: Some(1.0),
+    });
+    // 100 tokens an image or a pair of frames, 100 of text.
+    let mixed = || [images(10), text(400)].concat();
+    for (what, parts, counted, noted) in [
+        ("all", mixed(), 1100, None),
+        ("a template beside them", mixed(), 1300, None),
+        ("frames sampled twice", mixed(), 600, None),
+        ("a third", mixed(), 366, Some(1100)),
+        ("a hundredth", mixed(), 11, Some(1100)),
+        ("no image", mixed(), 5, Some(1100)),
+        ("text alone: no image is counted", mixed(), 110, None),
+        ("frames as a video", vec![frames.clone()], 400, None),
+        ("of which most are gone", vec![frames], 90, Some(400)),
+        ("text", text(4000), 900, None),
+        ("of which most is gone", text(4000), 256, Some(1000)),
+        ("not counted", text(4000), 0, None),
+    ] {
+        let body = json!({
+            "choices": [{"message": {"content": "B"}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": counted, "completion_tokens": 1},
+        });
+        let client = OpenAi::connect(config(&[&replaying(body.to_string().leak()).await])).await.unwrap();
+        let messages = vec![Message::parts(Role::User, parts)];
+        let request = Request::new(CallId::new("s", "turn0"), messages, Generation::greedy(8));
+        assert_eq!(client.complete(&request).await.unwrap().forecast, noted, "{what}");
     }
 }
 

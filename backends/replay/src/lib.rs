@@ -17,7 +17,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, ready};
-use paravt_suite::backend::{Backend, BackendError, BackendInfo, CallId, Completion, ErrorClass, Request};
+use paravt_suite::backend::{
+    Backend, BackendError, BackendInfo, CallId, Completion, ErrorClass, Request, StoppedBy,
+};
 use paravt_suite::journal::{self, JournalError};
 use paravt_suite::record::{ModelCall, conversation_hash};
 
@@ -69,7 +71,11 @@ impl Replay {
         let completion = Completion {
             text: call.text.clone(),
             finish_reason: call.finish_reason.clone(),
+            // The text is recorded as it was read, a stop text included.
+            stopped_by: StoppedBy::Model,
             usage: call.usage,
+            model: call.model.clone(),
+            forecast: call.forecast_tokens,
             tool_calls: call.tool_calls.clone(),
             reasoning: call.reasoning.clone(),
             refusal: call.refusal.clone(),

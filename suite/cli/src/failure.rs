@@ -7,6 +7,7 @@ use paravt_reports::terminal::{Text, Tone};
 use paravt_suite::backend::{BackendError, ErrorClass};
 use paravt_suite::evaluate::RunError;
 use paravt_suite::protocol::render::RenderError;
+use paravt_suite::record::SampleErrorClass;
 use paravt_suite::redact;
 
 use crate::output;
@@ -121,7 +122,7 @@ pub(crate) fn in_run(error: &BackendError, then: Continue) -> Option<String> {
     let is_resumed = then == Continue::Resume;
     Some(match class {
         // What the server can do about it, before the flags that a resumed run must leave alone.
-        ErrorClass::ContextLength => {
+        ErrorClass::ContextLength if remedy == LONGER => {
             let smaller = if is_resumed { "; or lower --nframes or --max-tokens in a new --out" } else { "" };
             format!("serve the model with a longer context, then {then}{smaller}")
         }
@@ -146,13 +147,40 @@ fn of_call(class: ErrorClass, message: &str) -> Option<&'static str> {
         ErrorClass::BadRequest if message.contains("404 Not Found") => {
             Some("--model must be a model that the server lists (GET /v1/models), --base-url ends in /v1")
         }
+        ErrorClass::BadRequest if message.contains("max_completion_tokens") => Some(
+            "the API takes no max_tokens: leave it out of its requests, e.g. by a proxy that renames the field (LiteLLM)",
+        ),
         ErrorClass::BadRequest => paravt_backends::remedy(message),
         ErrorClass::Server if message.contains("--media-io-kwargs") => {
             Some("start the server with the flag that the message names")
         }
-        ErrorClass::ContextLength => {
-            Some("lower --nframes or --max-tokens, or serve the model with a longer context")
+        ErrorClass::ContextLength if message.contains("413 Payload") => {
+            Some("raise the limit of a request's size at the proxy (nginx: client_max_body_size)")
         }
+        ErrorClass::ContextLength => Some(LONGER),
+        ErrorClass::Server => Some("look into the server's log for the cause"),
+        ErrorClass::Malformed => {
+            Some("check that --base-url is the chat API itself (…/v1), and the server's log")
+        }
+        ErrorClass::EmptyReply => Some(
+            "try the same request with `paravt-bench ask`; a model that ends at once often has another chat template than it \
+             was trained with",
+        ),
+        ErrorClass::TooLarge => Some("raise --max-reply-bytes"),
+        ErrorClass::ServerParsed | ErrorClass::NotRecorded | ErrorClass::Engine => None,
+    }
+}
+
+/// What to do about a conversation that does not fit.
+const LONGER: &str = "lower --nframes or --max-tokens, or serve the model with a longer context";
+
+/// The remedy of a sample that failed without a model call.
+pub(crate) fn of_sample(class: SampleErrorClass, task: &str) -> Option<String> {
+    match class {
+        SampleErrorClass::VideoMissing | SampleErrorClass::FrameLoss => Some(format!(
+            "`paravt-bench data check {task} --decode` names every video that is missing or damaged; a task file is named \
+             with --task"
+        )),
         _ => None,
     }
 }
@@ -199,6 +227,19 @@ mod tests {
         let missing = error(ErrorClass::BadRequest, "404 Not Found: no model `a`", 1);
         assert!(hint(&missing).is_some());
         let advice = |class, message, then| in_run(&BackendError::new(class, message, 1), then).unwrap();
+        for (class, message, words) in [
+            (ErrorClass::Server, "500 Internal Server Error: broken", "server's log"),
+            (ErrorClass::Malformed, "the reply is not a chat completion", "--base-url is the chat API"),
+            (ErrorClass::EmptyReply, "the reply has neither text nor tool calls", "paravt-bench ask"),
+            (ErrorClass::ContextLength, "413 Payload Too Large: <html>", "client_max_body_size"),
+            (ErrorClass::TooLarge, "the reply is larger", "--max-reply-bytes"),
+            (ErrorClass::BadRequest, "400 Bad Request: use 'max_completion_tokens' instead", "max_tokens"),
+        ] {
+            let found = advice(class, message, Continue::Resume);
+            assert!(found.contains(words) && found.ends_with("; then continue with --resume"), "{found}");
+        }
+        let missing = of_sample(SampleErrorClass::VideoMissing, "mlvu").unwrap();
+        assert!(missing.contains("data check mlvu --decode") && missing.contains("--task"), "{missing}");
         let after = |class| advice(class, "404 Not Found", Continue::Resume);
         assert!(after(ErrorClass::Connection).ends_with("; then continue with --resume"));
         for class in [ErrorClass::BadRequest, ErrorClass::ContextLength] {

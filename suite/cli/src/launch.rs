@@ -145,7 +145,7 @@ pub(crate) async fn run_all(
         let obstacle = match outcome.ended {
             Ended::Finished => continue,
             Ended::Interrupted => None,
-            Ended::BackendDown | Ended::Unreadable => Some(Obstacle::Server),
+            Ended::BackendDown | Ended::Unreadable | Ended::OtherModel { .. } => Some(Obstacle::Server),
         };
         return Ok(Ending { exit: worst, obstacle });
     }
@@ -170,16 +170,20 @@ fn closing_line(task: &str, under: &str, outcome: &RunOutcome) -> String {
     let own = summary.own.as_ref().map_or_else(String::new, |own| {
         format!(", by the agent's own extraction {} ({})", percent(own.value), own.fidelity.as_str())
     });
+    let short = match summary.n_short_prompts {
+        0 => String::new(),
+        n => format!(", prompts that the server may have cut {n}"),
+    };
     format!(
         "{task}: {score}{own} ({under}, N {}, recorded {records} of {expected}, unparsed {}, \
-         errors {}, frame loss {}){mark}",
+         errors {}, frame loss {}{short}){mark}",
         summary.n, summary.n_unparsed, summary.n_errors, summary.n_frame_loss
     )
 }
 
 /// Prints how to continue, where there is something to do.
 fn conclude(outcome: &RunOutcome, allow_partial: bool, then: Continue) -> Exit {
-    match outcome.ended {
+    match &outcome.ended {
         Ended::Interrupted => {
             // A recipe says it once, at its own end.
             if then == Continue::Resume {
@@ -207,23 +211,28 @@ fn conclude(outcome: &RunOutcome, allow_partial: bool, then: Continue) -> Exit {
             eprintln!("hint: repair the server, then {then}{other}");
             Exit::Incomplete
         }
+        Ended::OtherModel { before, now } => {
+            eprintln!(
+                "the server answers as {now}, and the earlier replies of this run are of {before}: stopped"
+            );
+            eprintln!(
+                "hint: a router or a restarted server may have changed the model: serve {before} again, then {then}; \
+                 another model needs a run of its own"
+            );
+            Exit::Incomplete
+        }
         Ended::Finished if outcome.failed > 0 && !allow_partial => {
             eprintln!("{} of {} samples failed: the run is incomplete", outcome.failed, outcome.expected);
             say_last_error(outcome);
-            let (again, other) = match then {
-                Continue::Resume => (
-                    "--resume redoes failed model calls, missing videos and lost frames; --retry-errors also redoes other failures",
-                    Some(
-                        "changing the model, the protocol or anything else that affects answers requires a new --out",
-                    ),
-                ),
-                Continue::Repeat => (
-                    "repeat the command: it redoes failed model calls, missing videos and lost frames; with --resume --retry-errors also other failures",
-                    None,
-                ),
+            let again = match then {
+                Continue::Resume => {
+                    "--resume redoes failed model calls, missing videos and lost frames; --retry-errors also redoes other failures"
+                }
+                Continue::Repeat => {
+                    "repeat the command: it redoes failed model calls, missing videos and lost frames; with --resume --retry-errors also other failures"
+                }
             };
-            let other = advice(outcome, then).or_else(|| other.map(str::to_owned));
-            other.iter().for_each(|hint| eprintln!("hint: {hint}"));
+            advice(outcome, then).iter().for_each(|hint| eprintln!("hint: {hint}"));
             eprintln!("hint: {again}");
             Exit::Incomplete
         }
@@ -238,9 +247,13 @@ fn conclude(outcome: &RunOutcome, allow_partial: bool, then: Continue) -> Exit {
     }
 }
 
-/// The remedy of the latest failure, where a model call failed.
+/// The remedy of the latest failure.
 fn advice(outcome: &RunOutcome, then: Continue) -> Option<String> {
-    failure::in_run(outcome.last_failed.as_ref()?.failed_call()?, then)
+    let record = outcome.last_failed.as_ref()?;
+    match record.failed_call() {
+        Some(error) => failure::in_run(error, then),
+        None => failure::of_sample(record.error.as_ref()?.class, &record.sample.task),
+    }
 }
 
 /// The latest failure, which usually is that of the others.

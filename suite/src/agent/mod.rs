@@ -286,6 +286,7 @@ impl Session<'_> {
             call.finish_reason.clone_from(&completion.finish_reason);
             // A record with a count out of range would be refused by every reader.
             call.usage = completion.usage.and_then(Usage::in_range);
+            (call.forecast_tokens, call.model) = (completion.forecast, completion.model.clone());
             call.tool_calls.clone_from(&completion.tool_calls);
             call.reasoning.clone_from(&completion.reasoning);
             call.refusal.clone_from(&completion.refusal);
@@ -332,7 +333,10 @@ impl Agent {
     /// One model call, its reply read as dialect and profile say.
     async fn ask(&self, sample: &Sample, request: &Request) -> Answer {
         let answer = match self.backend.complete(request).await {
-            Err(error) if self.plan.switches.empty_answer => empty_answer(error),
+            // The authors' loops of agents read such a reply as any other.
+            Err(error) if self.plan.switches.empty_answer || self.protocol.agent.is_some() => {
+                empty_answer(error)
+            }
             answer => answer,
         };
         match answer {
@@ -362,7 +366,8 @@ impl Agent {
 
 /// See quirk `empty_answer`: a reply with nothing in it is an answer.
 fn empty_answer(mut error: BackendError) -> Result<Completion, BackendError> {
-    let nothing = |reply: &mut Box<Completion>| error.class == ErrorClass::EmptyReply && reply.says_nothing();
+    let is_empty = matches!(error.class, ErrorClass::EmptyReply | ErrorClass::ContextLength);
+    let nothing = |reply: &mut Box<Completion>| is_empty && reply.says_nothing();
     match error.reply.take_if(nothing) {
         Some(reply) => Ok(*reply),
         None => Err(error),

@@ -2,7 +2,7 @@
 //! has it, or refused, as dialect and profile say.
 
 use super::Agent;
-use crate::backend::{BackendError, Completion, ErrorClass, FinishReason};
+use crate::backend::{BackendError, Completion, ErrorClass, FinishReason, StoppedBy};
 use crate::message::StructuredCall;
 use crate::reference::Call;
 use crate::settings::ToolDialect;
@@ -50,14 +50,15 @@ pub(super) fn read(
     (completion, problem)
 }
 
-/// Puts the text that ended a generation back, which servers cut off; where they do not say which it was, that which closes
-/// a call.
+/// Puts the text that ended a generation back, which servers cut off; where they do not say what it was, that which closes
+/// a call. One that says that the model ended it has left the call open.
 fn keep_stop(agent: &Agent, completion: &mut Completion) {
     let Some(own) = &agent.protocol.agent else { return };
     let is_open = |text: &str| agent.reference.syntax.has_unclosed_call(text);
     let ended = |stop: &&String| match &completion.stopped_by {
-        Some(said) => said == *stop && !completion.text.ends_with(said),
-        None => {
+        StoppedBy::Text(said) => said == *stop && !completion.text.ends_with(said),
+        StoppedBy::Model => false,
+        StoppedBy::Unsaid => {
             completion.finish_reason == Some(FinishReason::Stop)
                 && is_open(&completion.text)
                 && !is_open(&format!("{}{stop}", completion.text))

@@ -5,14 +5,10 @@ use std::path::Path;
 use super::select;
 use super::{Evaluation, RunError, Workspace, check_texts};
 use crate::media::{MediaError, VideoFile, VideoRequest, planned_size};
-use crate::plan::{CropMode, RunPlan};
+use crate::plan::{Channel, CropMode, RunPlan};
 use crate::protocol::{AgentLoop, FramePolicy, Protocol, render};
 use crate::sample::Sample;
-
-/// Pixels along one side that become one visual token (patch 16, merged 2 by 2).
-const TOKEN_SIDE: f64 = 32.0;
-/// English text averages about this many bytes a token; good enough for a forecast.
-const BYTES_PER_TOKEN: u64 = 4;
+use crate::tokens;
 
 /// Forecast of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,9 +23,9 @@ pub struct Forecast {
     pub calls: (u128, Option<u128>),
     /// Text tokens of the first turns, about.
     pub text_tokens: u64,
-    /// Visual tokens of the first turns on the image channel.
+    /// Visual tokens of the first turns, where frames are sampled here.
     pub visual_tokens: u64,
-    /// Frames of the first turns on the image channel.
+    /// Frames of the first turns, where they are sampled here.
     pub frames: u64,
     /// Samples whose video gives no frames: missing, damaged or too short.
     pub without_frames: usize,
@@ -82,7 +78,10 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
             match planned {
                 Ok((count, width, height)) => {
                     frames += count as u64;
-                    visual_tokens += count as u64 * tokens(width) * tokens(height);
+                    visual_tokens += match plan.channel {
+                        Channel::FramesVideo => tokens::of_frames(count, (width, height)),
+                        Channel::Image | Channel::Video => count as u64 * tokens::of_image(width, height),
+                    };
                 }
                 Err(_) => without_frames += 1,
             }
@@ -95,7 +94,7 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
         protocol_hash: protocol.hash(),
         samples: samples.len(),
         calls: model_calls(samples.len() * plan.repeat, &plan, protocol),
-        text_tokens: times * text_bytes / BYTES_PER_TOKEN,
+        text_tokens: tokens::of_text(times * text_bytes),
         visual_tokens: times * visual_tokens,
         frames: times * frames,
         without_frames,
@@ -131,20 +130,4 @@ fn model_calls(samples: usize, plan: &RunPlan, protocol: &Protocol) -> (u128, Op
     let main = if tool { turns + 1 } else { 1 };
     let crops = if subagents { turns.max(1).saturating_mul(plan.max_parallel as u128) } else { 0 };
     (fewest, Some(main.saturating_add(crops).saturating_mul(tries).saturating_mul(fewest)))
-}
-
-/// Tokens along a side. Python rounds half a token to the even number.
-fn tokens(side: u32) -> u64 {
-    (f64::from(side) / TOKEN_SIDE).round_ties_even() as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn half_a_token_is_rounded_to_the_even_number() {
-        // `round(side / 32)` of Python.
-        assert_eq!([304, 336, 480, 560, 640, 720].map(tokens), [10, 10, 15, 18, 20, 22]);
-    }
 }

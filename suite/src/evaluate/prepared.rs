@@ -10,7 +10,7 @@ use super::manifest::{self, unix_seconds};
 use super::select::{self, Selected};
 use super::{Evaluation, Event, Observer, RunError, Workspace, check_texts};
 use crate::agent::Agent;
-use crate::backend::{Backend, Memory};
+use crate::backend::{Backend, BackendInfo, Memory};
 use crate::code::CodeTool;
 use crate::frames::FrameSource;
 use crate::journal::{self, Contents, Journal, JournalError, RunDir};
@@ -193,8 +193,9 @@ impl Prepared {
             pending: jobs.len(),
             records: &records,
         });
+        let answered_by = records.iter().find_map(Record::answered_by).map(str::to_owned);
         drop(records);
-        let run = runner::run(agent, jobs, self.concurrency, journal, observer, self.stop);
+        let run = runner::run(agent, jobs, self.concurrency, journal, observer, answered_by, self.stop);
         // The journal is as it was before a write that failed: the run is incomplete, not lost.
         let (ended, journal) = run.await.map_err(RunError::NotWritten)?;
         finish(&journal, &mut manifest, expected, ended, backend.memory()).map_err(|error| match error {
@@ -283,6 +284,9 @@ fn finish(
     let before = manifest.clone();
     if records.len() == expected && manifest.ended_at.is_none() {
         manifest.ended_at = Some(unix_seconds());
+    }
+    if let Some(model) = records.iter().find_map(Record::answered_by) {
+        manifest.backend.details.insert(BackendInfo::ANSWERED_BY.to_owned(), model.to_owned());
     }
     if ended == Ended::Finished {
         manifest.inputs.accept_replacements();

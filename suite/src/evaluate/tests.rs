@@ -80,6 +80,22 @@ impl Backend for SaysA {
     }
 }
 
+/// Answers A under these names, the last of them for ever.
+struct Answers(Mutex<Vec<&'static str>>);
+
+impl Backend for Answers {
+    fn describe(&self) -> BackendInfo {
+        BackendInfo { name: "answers".into(), model: "asked".into(), details: BTreeMap::new() }
+    }
+
+    fn complete<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
+        let mut names = self.0.lock().unwrap();
+        let name = if names.len() > 1 { names.remove(0) } else { names[0] };
+        let text = "<answer>A</answer>".to_owned();
+        async move { Ok(Completion { text, model: Some(name.into()), ..Completion::default() }) }.boxed()
+    }
+}
+
 /// Fails with the URLs of the request, as servers do.
 struct Repeats;
 
@@ -181,6 +197,46 @@ fn a_run_ends_with_its_outcome_and_its_files() {
     }
     let again = world.evaluate(&config, "run").unwrap_err();
     assert!(matches!(again, RunError::Journal(JournalError::NotResumed { .. })), "{again}");
+}
+
+#[test]
+fn a_run_has_the_answers_of_one_model() {
+    let world = World::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let run = |names: &[&'static str], config: RunConfig, name: &str| {
+        let run = world.run(&RunConfig { concurrency: 1, ..config }, name);
+        let backend = Arc::new(Answers(Mutex::new(names.to_vec())));
+        runtime.block_on(evaluate(&run, &world.workspace(), backend, Arc::new(()))).unwrap()
+    };
+    let changed = Ended::OtherModel { before: "served-1".into(), now: "served-2".into() };
+    let first = run(&["served-1", "served-1", "served-2"], strict(), "run");
+    assert_eq!(
+        (first.ended, first.records),
+        (changed.clone(), 2),
+        "the other model's answer is not recorded"
+    );
+    let resume = RunConfig { resume: true, ..strict() };
+    let second = run(&["served-2"], resume.clone(), "run");
+    assert_eq!((second.ended, second.records), (changed, 2));
+    let third = run(&["served-1"], resume, "run");
+    assert_eq!((third.ended, third.records), (Ended::Finished, 6));
+    let manifest = journal::read_manifest(&world.path("run")).unwrap();
+    assert_eq!(manifest.backend.other_model(), Some("served-1"));
+    assert!(manifest.display_name().ends_with("asked (answered by served-1)"));
+    run(&["asked"], strict(), "other");
+    let other = journal::read_manifest(&world.path("other")).unwrap();
+    assert!(other.display_name().ends_with("asked"));
+    assert!(manifest.differences(&other).iter().any(|difference| difference.contains("answered_by")));
+
+    let shard = |number: usize, model: &'static str| {
+        let shard = format!("{number}/2").parse().unwrap();
+        run(&[model], RunConfig { shard: Some(shard), ..strict() }, &format!("shard-{model}-{number}"));
+        world.path(&format!("shard-{model}-{number}"))
+    };
+    let (one, two, foreign) = (shard(1, "served-1"), shard(2, "served-1"), shard(2, "served-2"));
+    let refused = merge(&[one.clone(), foreign], &world.path("mixed")).unwrap_err().to_string();
+    assert!(refused.contains("answered_by was served-1, now served-2"), "{refused}");
+    assert_eq!(merge(&[one, two], &world.path("merged")).unwrap().records, 6);
 }
 
 #[test]

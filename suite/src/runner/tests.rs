@@ -11,6 +11,7 @@ use crate::fixtures::{NO_TOOLS, Squares, failed, manifest, plan, record, sample}
 use crate::plan::RunPlan;
 use crate::profile::Profile;
 use crate::protocol::native;
+use crate::record::ModelCall;
 
 /// Fails the samples whose uid begins with `bad`; all others wait for ever. Counts calls in flight.
 struct Failing {
@@ -69,7 +70,7 @@ async fn run_all(class: ErrorClass, uids: Vec<String>, concurrency: usize) -> (E
     let observer = Arc::new(move |_: Event<'_>| {
         count.fetch_add(1, Ordering::SeqCst);
     });
-    let (ended, _) = run(Arc::new(agent), jobs, concurrency, journal, observer, stopped).await.unwrap();
+    let (ended, _) = run(Arc::new(agent), jobs, concurrency, journal, observer, None, stopped).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     let records = counted.load(Ordering::SeqCst);
     (ended, records, in_flight.load(Ordering::SeqCst))
@@ -93,6 +94,26 @@ async fn refusals_of_single_samples_do_not_end_the_run() {
         let (ended, records, _) = run_all(class, uids("bad", 100), 4).await;
         assert_eq!((ended, records), (Ended::Finished, 100), "{class:?}");
     }
+}
+
+#[test]
+fn a_reply_of_another_model_ends_the_run() {
+    let answered = |models: &[Option<&str>]| {
+        let mut record = record("u", 1.0);
+        let call =
+            |model: &Option<&str>| ModelCall { model: model.map(str::to_owned), ..ModelCall::default() };
+        record.transcript.calls = models.iter().map(call).collect();
+        record
+    };
+    let other = Some(Ended::OtherModel { before: "a".into(), now: "b".into() });
+    let mut health = Health::default();
+    for record in [answered(&[None]), answered(&[Some("a"), None]), answered(&[]), answered(&[Some("a"); 3])]
+    {
+        assert_eq!(health.other_model(&record), None);
+    }
+    assert_eq!(health.other_model(&answered(&[Some("a"), Some("b")])), other, "within a sample");
+    let mut resumed = Health { model: Some("a".into()), ..Health::default() };
+    assert_eq!(resumed.other_model(&answered(&[Some("b")])), other);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use paravt_suite::backend::{
     Backend, BackendError, BackendInfo, Completion, ErrorClass, FinishReason, Generation, Memory, Request,
-    Usage,
+    StoppedBy, Usage,
 };
 use paravt_suite::message::Message;
 
@@ -295,7 +295,7 @@ impl Engine {
         Ok(Completion {
             text,
             finish_reason: Some(if answer.stopped { FinishReason::Stop } else { FinishReason::Length }),
-            stopped_by: found.map(|(_, stop)| stop.clone()),
+            stopped_by: found.map_or(StoppedBy::Model, |(_, stop)| StoppedBy::Text(stop.clone())),
             usage: Some(Usage { prompt_tokens: tokens as u64, completion_tokens: answer.ids.len() as u64 }),
             token_ids: Some(answer.ids),
             logprobs: answer.logprobs,

@@ -1,6 +1,6 @@
 //! Video-o3: a video for each call, and an answer that is asked for in the last turn.
 
-use paravt_suite::backend::{Completion, FinishReason, Request};
+use paravt_suite::backend::{Completion, FinishReason, Request, StoppedBy};
 use paravt_suite::evaluate::RunConfig;
 use paravt_suite::fixtures::Scripted;
 use paravt_suite::message::{Content, Part};
@@ -144,7 +144,7 @@ async fn what_ended_a_reply_is_put_back_where_the_server_names_it() {
         let reply = Completion {
             text: "B".to_owned(),
             finish_reason: Some(FinishReason::Stop),
-            stopped_by: stopped_by.map(ToOwned::to_owned),
+            stopped_by: stopped_by.map_or(StoppedBy::Model, |text| StoppedBy::Text(text.to_owned())),
             ..Completion::default()
         };
         let (record, _) = run(video_o3(), "mlvu", Scripted::default().completing("turn0", reply)).await;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use paravt_suite::agent::Agent;
+use paravt_suite::backend::{BackendError, Completion, ErrorClass, FinishReason, StoppedBy};
 use paravt_suite::evaluate::RunConfig;
 use paravt_suite::fixtures::{Scripted, sample};
 use paravt_suite::frames::{FrameSet, FrameSource, Pick};
@@ -248,6 +249,25 @@ async fn videozoomer_answers_errors_keeps_the_stop_and_reads_all_turns() {
     assert!(
         matches!(&record.transcript.tool_calls[1].outcome, ToolOutcome::CropFailed { reason } if reason == too_many)
     );
+}
+
+#[tokio::test]
+async fn videozoomer_ends_with_a_call_that_the_model_left_open_and_reads_an_empty_reply() {
+    let stopped = |text: &str| Completion {
+        text: text.to_owned(),
+        finish_reason: Some(FinishReason::Stop),
+        stopped_by: StoppedBy::Model,
+        ..Completion::default()
+    };
+    let open = "<video_zoom>{\"segment\": [10, 12], \"fps\": 2}";
+    let script = Scripted::default().completing("turn0", stopped(open));
+    let (record, backend) = run(videozoomer(), "videomme", script).await;
+    assert_eq!((backend.steps(), record.transcript.final_text.as_str()), (vec!["turn0".to_owned()], open));
+    let empty = BackendError::new(ErrorClass::EmptyReply, "empty", 1);
+    let empty = BackendError { reply: Some(Box::new(stopped(""))), ..empty };
+    let (record, _) = run(videozoomer(), "videomme", Scripted::default().failing("turn0", empty)).await;
+    assert_eq!((record.error, record.transcript.final_text.as_str()), (None, ""));
+    assert_eq!(record.own.unwrap().score.outcome, Outcome::Unparsed);
 }
 
 #[tokio::test]

@@ -154,7 +154,7 @@ fn one_member_many_times(blanks: usize, entries: u16) -> Vec<u8> {
 #[test]
 fn small_files_that_decode_to_much_are_refused() {
     let wide = "<row><c r=\"XFD2\"><v>1</v></c></row>".repeat(40_000);
-    let named = "<row><c r=\"A1\" t=\"inlineStr\"><is><t>index</t></is></c></row>";
+    let named = "<row><c t=\"str\"><v>index</v></c><c t=\"str\"><v>prediction</v></c></row>";
     let zeros = format!("[0{}]", ",0".repeat(5 << 20)).into_bytes();
     let font = format!("<fonts><font><name val=\"{}\"/></font></fonts>", "n".repeat(100_000));
     let fonts = format!("{font}<cellXfs>{}</cellXfs>", "<xf fontId=\"0\"/>".repeat(20_000));
@@ -164,7 +164,7 @@ fn small_files_that_decode_to_much_are_refused() {
     let nested =
         json!({"neighbour": "n".repeat(1 << 20), "rows": vec![json!({"id": 1, "said": "A"}); 10_000]});
     for (name, content, columns, words) in [
-        ("a.xlsx", workbook(&format!("{named}{wide}"), ">", ""), None, "a plain table"),
+        ("a.xlsx", workbook(&format!("{named}{wide}"), ">", ""), None, "no rows in this file"),
         ("b.xlsx", workbook(named, "uniqueCount=\"4000000000000\">", ""), None, "4000000000000 strings"),
         ("c.xlsx", workbook(named, ">", &fonts), None, "styles.xml"),
         ("d.xlsx", workbook(&format!("<row>{names}</row>{short}"), ">", ""), None, "values when decoded"),
@@ -184,6 +184,12 @@ fn small_files_that_decode_to_much_are_refused() {
             nested.to_string().into(),
             Some("id = \"id\"\nresponse = \"said\"\nrows = \"rows\""),
             "bytes when decoded",
+        ),
+        (
+            "h.json",
+            json!({"doc_id": 0, "filtered_resps": ["A"], "input": "q ".repeat(9 << 20)}).to_string().into(),
+            None,
+            "row 1: a text of 18874368 bytes",
         ),
         ("g.ods", b"x".to_vec(), None, "`.ods` is not read; save it as .xlsx or .csv"),
     ] {

@@ -7,6 +7,8 @@ pub(super) const MAX_BYTES: u64 = 256 << 20;
 /// JSON values, or cells of a table: each takes some 100 bytes beside its text. Logs have one in 35 to 70 bytes.
 const MAX_VALUES: u64 = 4 << 20;
 
+/// Bytes of one text of a row: a record has several copies of it.
+pub(super) const MAX_TEXT: usize = 16 << 20;
 /// Rows of a file: each becomes a record of some kilobytes.
 const MAX_ROWS: usize = 250_000;
 

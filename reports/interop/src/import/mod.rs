@@ -24,8 +24,9 @@ pub use join::join;
 pub use log::{Log, Row, Score, Tool};
 pub use run::{Imported, Split, run, write};
 
-use budget::{Budget, MAX_BYTES};
+use budget::{Budget, MAX_BYTES, MAX_TEXT};
 use content::Content;
+use error::Problem;
 use serde_json::Value;
 
 /// Reads one log. Its kind follows from its content; a plain table needs `columns`. Several files are parts of one log.
@@ -48,7 +49,7 @@ fn read_part(path: &Path, columns: Option<&Columns>) -> Result<Log, ImportError>
     let sum = paravt_files::sha256(&bytes);
     let budget = &mut Budget::default();
     let content = Content::of(path, bytes, budget).map_err(|problem| problem.at(path))?;
-    let at = |problem: error::Problem| problem.at(path);
+    let at = |problem: Problem| problem.at(path);
     let log = match (content, columns) {
         (content, Some(columns)) => columns.log(content.rows().map_err(at)?, budget),
         (Content::Inspect(log), None) => inspect::log(*log),
@@ -67,6 +68,23 @@ fn read_part(path: &Path, columns: Option<&Columns>) -> Result<Log, ImportError>
         }
     };
     let mut log = log.map_err(at)?;
+    check(&log).map_err(at)?;
     log.files.insert(file, sum);
     Ok(log)
+}
+
+/// Refuses a log of nothing, which would pass as one without a fault, and texts of which records would hold many copies.
+fn check(log: &Log) -> Result<(), Problem> {
+    if log.rows.is_empty() && log.expected.is_none_or(|expected| expected == 0) {
+        return Err(Problem::File("no rows in this file".to_owned()));
+    }
+    for row in &log.rows {
+        let texts = [&row.response, &row.prediction, &row.gold, &row.error].into_iter().flatten();
+        let longest = texts.chain(&row.options).chain([&row.question, &row.id]).map(String::len).max();
+        if let Some(bytes) = longest.filter(|bytes| *bytes > MAX_TEXT) {
+            let message = format!("a text of {bytes} bytes, at most {MAX_TEXT} are read");
+            return Err(Problem::Row(row.place, message));
+        }
+    }
+    Ok(())
 }

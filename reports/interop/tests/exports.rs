@@ -120,6 +120,23 @@ fn the_hub_gets_whole_runs_only() {
     assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none(), "nothing is written");
 }
 
+#[test]
+fn commands_to_publish_are_quoted() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("a b");
+    let mut run = run();
+    run.manifest.backend.model = "o/n$(touch x); y".into();
+    let written = exported(run, Format::Hf, &out).unwrap();
+    for command in &written.commands {
+        // A shell takes each word as it is meant.
+        let shell = Command::new("sh").arg("-c").arg(format!("printf '%s\\n' {command}")).output().unwrap();
+        let words = String::from_utf8(shell.stdout).unwrap();
+        let words: Vec<&str> = words.lines().collect();
+        assert!(words[2].starts_with("o/n$(touch x); y"), "{words:?}");
+        assert!(Path::new(words[3]).starts_with(&out) && Path::new(words[3]).is_dir(), "{words:?}");
+    }
+}
+
 mod readers {
     use super::*;
 

@@ -2,14 +2,14 @@
 
 mod show;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use paravt_reports::{Report, ReportError};
 use paravt_suite::record::{Outcome, Record};
 use paravt_suite::sample::QuestionKind;
 use serde::Serialize;
 
-use crate::import::{Imported, Log, Row, Tool};
+use crate::import::{Imported, Log, Row, Score, Tool};
 
 pub use show::{table, terminal};
 
@@ -82,6 +82,59 @@ pub struct Mean {
     pub n: usize,
 }
 
+/// A metric of the file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Metric {
+    /// Its name in the file.
+    pub name: String,
+    /// Mean of its scores; `None` where a number is not between 0 and 1, or there is none.
+    pub reported: Option<Mean>,
+    /// The same with failures, empty answers and random fall-backs counted 0.
+    pub answered: Option<Mean>,
+    /// Rows with something else than a number, left out.
+    pub without_number: usize,
+    /// Rows with a number that is not between 0 and 1.
+    pub out_of_range: usize,
+}
+
+/// Scores of one metric.
+#[derive(Default)]
+struct Tally {
+    sum: f64,
+    answered: f64,
+    n: usize,
+    without_number: usize,
+    out_of_range: usize,
+}
+
+impl Tally {
+    fn add(&mut self, score: &Score, doubt: Option<Doubt>) {
+        match (score.share(), score.number) {
+            (Some(share), _) => {
+                let has_answer = !matches!(doubt, Some(Doubt::Failure | Doubt::Empty | Doubt::Random));
+                self.sum += share;
+                self.answered += if has_answer { share } else { 0.0 };
+                self.n += 1;
+            }
+            (None, Some(_)) => self.out_of_range += 1,
+            (None, None) => self.without_number += 1,
+        }
+    }
+
+    fn metric(&self, name: &str) -> Metric {
+        // A metric of another scale has no mean: its zeros would be all that is left of it.
+        let has_mean = self.n > 0 && self.out_of_range == 0;
+        let mean = |sum: f64| has_mean.then(|| Mean { value: sum / self.n as f64, n: self.n });
+        Metric {
+            name: name.to_owned(),
+            reported: mean(self.sum),
+            answered: mean(self.answered),
+            without_number: self.without_number,
+            out_of_range: self.out_of_range,
+        }
+    }
+}
+
 /// The score by the corrected rules.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StrictScore {
@@ -130,7 +183,9 @@ pub struct Audit {
     pub truncated: usize,
     /// Doubtful rows by kind.
     pub doubts: Vec<Count>,
-    /// Mean of the scores in the file.
+    /// What each metric of the file says, in the order of their names.
+    pub metrics: Vec<Metric>,
+    /// Mean of the scores in the file, where it has one metric.
     pub reported: Option<Mean>,
     /// The same with failures, empty answers and random fall-backs counted 0.
     pub answered: Option<Mean>,
@@ -161,29 +216,25 @@ pub fn audit(log: &Log, imported: &Imported, expected: Option<usize>) -> Result<
     let records: HashMap<usize, &Record> = imported.rows.iter().copied().zip(&imported.run.records).collect();
     let mut doubts: Vec<Count> =
         Doubt::ALL.map(|doubt| Count { doubt, rows: 0, scored: 0, right: 0, examples: Vec::new() }).into();
-    let (mut reported, mut answered, mut n) = (0.0, 0.0, 0);
+    let mut tallies: BTreeMap<&str, Tally> = BTreeMap::new();
     for (place, row) in log.rows.iter().enumerate() {
         let outcome = records.get(&place).map(|record| record.score.outcome);
         let doubt = doubt(row, outcome);
-        if let Some(score) = row.score {
-            n += 1;
-            reported += score;
-            let has_answer = !matches!(doubt, Some(Doubt::Failure | Doubt::Empty | Doubt::Random));
-            answered += if has_answer { score } else { 0.0 };
-        }
+        row.scores.iter().for_each(|score| tallies.entry(&score.metric).or_default().add(score, doubt));
         if let Some(doubt) = doubt {
             let count = &mut doubts[doubt as usize];
             count.rows += 1;
-            count.scored += usize::from(row.score.is_some() || row.prediction.is_some());
-            count.right += usize::from(row.score.is_some_and(|score| score > 0.0));
+            count.scored += usize::from(row.is_scored());
+            count.right += usize::from(row.is_right());
             if count.examples.len() < EXAMPLES {
                 count.examples.push(example(row));
             }
         }
     }
-    let mean = |sum: f64| (n > 0).then(|| Mean { value: sum / n as f64, n });
+    let metrics: Vec<Metric> = tallies.iter().map(|(name, tally)| tally.metric(name)).collect();
+    let only = <&[Metric; 1]>::try_from(&metrics[..]).ok().map(|[only]| only.clone());
     let manifest = &imported.run.manifest;
-    let all = manifest.selection.split_rows * manifest.plan.repeat;
+    let all = manifest.selection.split_rows.saturating_mul(manifest.plan.repeat);
     let known = expected.or(log.expected).or((all > log.rows.len()).then_some(all));
     let distinct = log.rows.len() - imported.twice - imported.unknown;
     Ok(Audit {
@@ -201,8 +252,9 @@ pub fn audit(log: &Log, imported: &Imported, expected: Option<usize>) -> Result<
         other_objects: log.other_objects,
         truncated: log.rows.iter().filter(|row| row.is_truncated || is_cut(row)).count(),
         doubts,
-        reported: mean(reported),
-        answered: mean(answered),
+        reported: only.as_ref().and_then(|only| only.reported),
+        answered: only.and_then(|only| only.answered),
+        metrics,
         strict: strict(imported)?,
         names_videos: imported
             .run
@@ -226,7 +278,7 @@ fn doubt(row: &Row, outcome: Option<Outcome>) -> Option<Doubt> {
     if outcome != Some(Outcome::Unparsed) {
         return None;
     }
-    let is_taken = row.prediction.is_some() || row.score.is_some_and(|score| score > 0.0);
+    let is_taken = row.prediction.is_some() || row.is_right();
     Some(if is_taken { Doubt::Prose } else { Doubt::Unparsed })
 }
 

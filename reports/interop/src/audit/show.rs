@@ -3,7 +3,7 @@
 use paravt_reports::table::{Kind, Table};
 use paravt_reports::terminal::{Detail, Text, Tone, counted};
 
-use super::{Audit, Count, Doubt, Mean};
+use super::{Audit, Count, Doubt, Mean, Metric};
 
 /// One row per log.
 pub fn table(audits: &[Audit]) -> Table {
@@ -28,6 +28,9 @@ pub fn table(audits: &[Audit]) -> Table {
         .count("prose_right", "of these right", move |audit| count(audit, Doubt::Prose).right)
         .count("unparsed", "no answer found", move |audit| count(audit, Doubt::Unparsed).rows)
         .count("truncated", "truncated", |audit| audit.truncated)
+        .text("metric", "metric", |audit| {
+            audit.metrics.iter().map(|metric| metric.name.as_str()).collect::<Vec<_>>().join(", ")
+        })
         .share("reported_percent", "score in the file", |audit| Some(audit.reported?.value))
         .count("reported_n", "N", |audit| Some(audit.reported?.n))
         .share("answered_percent", "without failures and draws", |audit| Some(audit.answered?.value))
@@ -96,19 +99,16 @@ fn block(text: &mut Text, audit: &Audit, detail: Detail) {
         }
     }
     let mean = |mean: &Mean| format!("{} (N {})", Kind::Percent.number(100.0 * mean.value), mean.n);
-    match (&audit.reported, &audit.answered) {
-        (Some(reported), Some(answered)) => {
-            line(text, "score in the file", mean(reported), Tone::Plain);
-            if reported != answered {
-                line(
-                    text,
-                    "failures as wrong",
-                    format!("{}, drawn and empty answers too", mean(answered)),
-                    Tone::Bad,
-                );
-            }
+    if audit.metrics.is_empty() {
+        line(text, "score in the file", "none".to_owned(), Tone::Plain);
+    }
+    for metric in &audit.metrics {
+        let (score, tone) = reported(metric, mean);
+        line(text, "score in the file", score, tone);
+        if let Some(answered) = metric.answered.filter(|answered| Some(*answered) != metric.reported) {
+            let answered = format!("{}, drawn and empty answers too", mean(&answered));
+            line(text, "failures as wrong", answered, Tone::Bad);
         }
-        _ => line(text, "score in the file", "none".to_owned(), Tone::Plain),
     }
     let Some(strict) = &audit.strict else {
         return line(
@@ -130,6 +130,20 @@ fn block(text: &mut Text, audit: &Audit, detail: Detail) {
     if strict.open > 0 {
         let open = format!("{}: exact match, without a judge", counted(strict.open, "open question"));
         line(text, "", open, Tone::Plain);
+    }
+}
+
+/// The mean of a metric with its name and what is left out of it.
+fn reported(metric: &Metric, mean: impl Fn(&Mean) -> String) -> (String, Tone) {
+    let Metric { name, out_of_range, .. } = metric;
+    if *out_of_range > 0 {
+        let scores = counted(*out_of_range, "score");
+        return (format!("none: {scores} of {name} not between 0 and 1"), Tone::Bad);
+    }
+    let score = metric.reported.as_ref().map_or_else(|| "none".to_owned(), mean);
+    match metric.without_number {
+        0 => (format!("{score}, {name}"), Tone::Plain),
+        rows => (format!("{score}, {name}; {} without a number", counted(rows, "row")), Tone::Bad),
     }
 }
 

@@ -15,7 +15,8 @@ use serde_json::{Map, Value, json};
 use super::ExportError;
 use super::conversation::{self, Called, Said, texts};
 use super::evaluation::{Evaluation, failure, has_answer, prompt, question, tokens};
-use super::folder::{Folder, file_name, lines};
+use super::folder::{Folder, lines};
+use crate::names::file_name;
 
 const SCHEMA: &str = "0.3.0";
 /// Backends that run the model in this process.

@@ -63,23 +63,3 @@ impl Folder {
 pub(super) fn lines(values: impl IntoIterator<Item = Value>) -> Vec<u8> {
     values.into_iter().flat_map(|value| format!("{value}\n").into_bytes()).collect()
 }
-
-/// A text as one part of a path: letters, digits, `.`, `-`, `_`; no leading dot.
-pub(super) fn file_name(text: &str) -> String {
-    let portable = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
-    let name: String = text.chars().map(portable).collect();
-    let name = name.trim_start_matches('.');
-    if name.is_empty() { "_".to_owned() } else { name.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::file_name;
-
-    #[test]
-    fn file_names_stay_in_their_folder() {
-        assert_eq!(file_name("../../etc/passwd"), "_.._etc_passwd");
-        assert_eq!(file_name("Qwen/Qwen3-VL-8B"), "Qwen_Qwen3-VL-8B");
-        assert_eq!(file_name(".."), "_");
-    }
-}

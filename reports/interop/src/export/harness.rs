@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::ExportError;
 use super::evaluation::Evaluation;
-use super::folder::{Folder, file_name, lines};
+use super::folder::{Folder, lines};
+use crate::names::file_name;
 
 /// What the two do differently.
 pub(super) trait Harness {

@@ -14,7 +14,8 @@ use serde_json::json;
 
 use super::ExportError;
 use super::evaluation::Evaluation;
-use super::folder::{Folder, file_name};
+use super::folder::Folder;
+use crate::names::file_name;
 
 pub(super) fn write(evaluations: &[Evaluation<'_>], folder: &mut Folder) -> Result<(), ExportError> {
     evaluations.iter().try_for_each(check)?;
@@ -34,12 +35,20 @@ pub(super) fn write(evaluations: &[Evaluation<'_>], folder: &mut Folder) -> Resu
             folder.put(&format!("{base}/dataset/{}.parquet", table.name), &as_parquet(table)?)?;
         }
         folder.put(&format!("{base}/dataset/README.md"), card(model, &evaluations, &tables).as_bytes())?;
-        let [model_dir, dataset_dir] =
-            ["model", "dataset"].map(|name| folder.path(&format!("{base}/{name}")));
-        folder.exported.commands.extend([
-            format!("hf upload {model} {} . --create-pr", model_dir.display()),
-            format!("hf upload {model}-paravt-bench {} . --repo-type dataset", dataset_dir.display()),
-        ]);
+        let [model_dir, dataset_dir] = ["model", "dataset"]
+            .map(|name| folder.path(&format!("{base}/{name}")).to_string_lossy().into_owned());
+        let dataset = format!("{model}-paravt-bench");
+        // The model's name is a server's word, and the lines are there to be pasted into a shell.
+        folder.exported.commands.extend(shlex::try_join([
+            "hf",
+            "upload",
+            model,
+            &model_dir,
+            ".",
+            "--create-pr",
+        ]));
+        let words = ["hf", "upload", &dataset, &dataset_dir, ".", "--repo-type", "dataset"];
+        folder.exported.commands.extend(shlex::try_join(words));
     }
     Ok(())
 }

@@ -11,7 +11,8 @@ use paravt_suite::sample::Gold;
 
 use super::ExportError;
 use super::evaluation::{Evaluation, has_answer, question};
-use super::folder::{Folder, file_name};
+use super::folder::Folder;
+use crate::names::file_name;
 
 /// Texts that pandas, which VLMEvalKit reads with, takes for a missing value (its documented defaults).
 const MISSING: [&str; 20] = [

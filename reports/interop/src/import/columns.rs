@@ -7,9 +7,10 @@ use paravt_suite::sample::QuestionKind;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::budget::{Budget, check_rows};
 use super::error::{ImportError, Problem};
-use super::log::{Log, Row, Tool};
-use super::values::{Placed, number, text, texts};
+use super::log::{Log, Row, Score, Tool};
+use super::values::{Placed, count, number, text, texts};
 
 /// What the columns of a plain table are: a TOML file.
 ///
@@ -152,8 +153,8 @@ impl Columns {
     }
 
     /// The log of a table's rows.
-    pub(super) fn log(&self, rows: &[Placed]) -> Result<Log, Problem> {
-        let rows = self.flat(rows)?;
+    pub(super) fn log(&self, rows: Vec<Placed>, budget: &mut Budget) -> Result<Log, Problem> {
+        let rows = self.flat(rows, budget)?;
         for (key, name) in self.named() {
             if !rows.iter().any(|(_, row)| row.contains_key(name)) {
                 let known: Vec<&str> =
@@ -169,36 +170,42 @@ impl Columns {
         let other_objects = rows.iter().filter(|(_, row)| !is_row(row)).count();
         let rows: Vec<_> = rows.into_iter().filter(|(_, row)| is_row(row)).collect();
         let row =
-            |(place, row): &PlacedRow| self.row(*place, row).map_err(|message| Problem::Row(*place, message));
+            |(place, row): PlacedRow| self.row(place, &row).map_err(|message| Problem::Row(place, message));
         Ok(Log {
             tool: Tool::Table,
             model: self.model.clone(),
             task: self.task.clone(),
             other_objects,
-            rows: rows.iter().map(row).collect::<Result<_, _>>()?,
+            rows: rows.into_iter().map(row).collect::<Result<_, _>>()?,
             ..Log::default()
         })
     }
 
     /// The rows as objects, taken out of the column that holds them.
-    fn flat(&self, rows: &[Placed]) -> Result<Vec<PlacedRow>, Problem> {
+    fn flat(&self, rows: Vec<Placed>, budget: &mut Budget) -> Result<Vec<PlacedRow>, Problem> {
         let mut flat = Vec::new();
         for (place, row) in rows {
-            let row = row.as_object().ok_or_else(|| Problem::Row(*place, "expected an object".to_owned()))?;
+            let Value::Object(mut row) = row else {
+                return Err(Problem::Row(place, "expected an object".to_owned()));
+            };
             let Some(inner) = &self.rows else {
-                flat.push((*place, row.clone()));
+                flat.push((place, row));
                 continue;
             };
-            let Some(Value::Array(items)) = row.get(inner) else {
-                return Err(Problem::Row(*place, format!("no list in column `{inner}` (rows)")));
+            let Some(Value::Array(items)) = row.remove(inner) else {
+                return Err(Problem::Row(place, format!("no list in column `{inner}` (rows)")));
             };
-            for item in items.iter().filter_map(Value::as_object) {
+            let neighbours = Value::Object(row.clone()).to_string();
+            for item in items {
+                let Value::Object(item) = item else { continue };
+                budget.take_bytes(neighbours.len())?;
+                budget.take_values(count(&neighbours))?;
                 let mut whole = row.clone();
-                whole.remove(inner);
-                whole.extend(item.clone());
-                flat.push((*place, whole));
+                whole.extend(item);
+                flat.push((place, whole));
             }
         }
+        check_rows(flat.len())?;
         Ok(flat)
     }
 
@@ -207,21 +214,14 @@ impl Columns {
             |name: &Option<String>| name.as_ref().and_then(|name| row.get(name)).unwrap_or(&Value::Null);
         let number_of_row = text(get(&self.row)).and_then(|text| {
             let digits = text.len() - text.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-            text[text.len() - digits..].parse().ok()
+            text[text.len() - digits..].parse().ok().map(|row: u32| row as usize)
         });
         let id = text(get(&self.id)).or_else(|| text(get(&self.row))).ok_or("no name of a sample (id)")?;
         let response =
             self.response_is.read(get(&self.response)).map_err(|error| format!("response: {error}"))?;
         let is_failure =
             response.as_ref().is_some_and(|text| self.failures.iter().any(|failure| failure == text.trim()));
-        let score = match get(&self.score) {
-            Value::Null => None,
-            value => match number(value) {
-                Some(score) if (0.0..=1.0).contains(&score) => Some(score),
-                // Percent are not guessed at.
-                _ => return Err(format!("score `{value}` is not between 0 and 1")),
-            },
-        };
+        let score = self.score.as_ref().and_then(|name| Some(Score::read(name, row.get(name)?)));
         let error = text(get(&self.error)).filter(|error| !error.trim().is_empty());
         let labels = self.tags.iter().filter_map(|tag| Some((tag.clone(), vec![text(row.get(tag)?)?])));
         Ok(Row {
@@ -244,7 +244,7 @@ impl Columns {
                 Some(_) => response,
                 None => text(get(&self.prediction)),
             },
-            score,
+            scores: score.into_iter().collect(),
             video: text(get(&self.video)),
             tags: labels.collect(),
             ..Row::default()
@@ -260,7 +260,7 @@ mod tests {
 
     fn rows(columns: &str, rows: &[Value]) -> Result<Vec<Row>, String> {
         let rows: Vec<Placed> = (1..).zip(rows.iter().cloned()).collect();
-        match Columns::parse(columns)?.log(&rows) {
+        match Columns::parse(columns)?.log(rows, &mut Budget::default()) {
             Ok(log) => Ok(log.rows),
             Err(Problem::File(message)) => Err(message),
             Err(Problem::Row(place, message)) => Err(format!("row {place}: {message}")),
@@ -295,7 +295,6 @@ mod tests {
             ("response = \"r\"", "`id` or `row` is missing"),
             ("id = \"id\"", "`response` is missing"),
             ("id = \"id\"\nresponse = \"answer\"", "no column `answer` (response); it has id, r, s"),
-            ("id = \"id\"\nresponse = \"r\"\nscore = \"s\"", "row 1: score `45.0` is not between 0 and 1"),
             (
                 "id = \"id\"\nresponse = \"r\"\nresponse_is = \"index0\"",
                 "`\"A\"` is not the number of an option",

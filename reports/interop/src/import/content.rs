@@ -5,6 +5,7 @@ use std::path::Path;
 use paravt_suite::data::read_rows;
 use serde_json::Value;
 
+use super::budget::{Budget, check_rows};
 use super::error::Problem;
 use super::values::{Placed, delimited, json};
 use super::{inspect, spreadsheet};
@@ -19,20 +20,26 @@ pub(super) enum Content {
 
 impl Content {
     /// Reads a file by its first bytes and the ending of its name.
-    pub(super) fn of(path: &Path, bytes: Vec<u8>) -> Result<Self, Problem> {
+    pub(super) fn of(path: &Path, bytes: Vec<u8>, budget: &mut Budget) -> Result<Self, Problem> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
         match ending.as_deref() {
-            Some("eval") => return inspect::archive(bytes).map(|log| Self::Inspect(Box::new(log))),
-            Some("xlsx") => return spreadsheet::rows(bytes).map(Self::Rows),
+            Some("eval") => return inspect::archive(bytes, budget).map(|log| Self::Inspect(Box::new(log))),
+            Some("xlsx" | "xlsm") => return spreadsheet::rows(bytes, budget).map(Self::Rows),
+            Some(other @ ("xls" | "xlsb" | "ods" | "pkl")) => {
+                return Err(Problem::File(format!("`.{other}` is not read; save it as .xlsx or .csv")));
+            }
             Some("parquet") => {
                 let rows = read_rows(path).map_err(|error| Problem::File(error.to_string()))?;
                 return Ok(Self::Rows(placed(rows.into_iter().map(Value::Object))));
             }
-            Some("csv") => return delimited(&bytes, b',').map(Self::Rows),
-            Some("tsv") => return delimited(&bytes, b'\t').map(Self::Rows),
+            _ => budget.take_bytes(bytes.len())?,
+        }
+        match ending.as_deref() {
+            Some("csv") => return delimited(&bytes, b',', budget).map(Self::Rows),
+            Some("tsv") => return delimited(&bytes, b'\t', budget).map(Self::Rows),
             _ => {}
         }
-        let values = json(&bytes)?;
+        let values = json(&bytes, budget)?;
         match <[Value; 1]>::try_from(values) {
             Ok([log]) if inspect::is_log(&log) => Ok(Self::Inspect(Box::new(log))),
             Ok([Value::Array(rows)]) => Ok(Self::Rows(placed(rows.into_iter()))),
@@ -43,14 +50,18 @@ impl Content {
 
     /// The rows, where a mapping reads them.
     pub(super) fn rows(self) -> Result<Vec<Placed>, Problem> {
-        match self {
-            Self::Rows(rows) if rows.is_empty() => Err(Problem::File("no rows in this file".to_owned())),
-            Self::Rows(rows) => Ok(rows),
+        let rows = match self {
+            Self::Rows(rows) if rows.is_empty() => {
+                return Err(Problem::File("no rows in this file".to_owned()));
+            }
+            Self::Rows(rows) => rows,
             Self::Inspect(mut log) => match log["samples"].take() {
-                Value::Array(samples) => Ok(placed(samples.into_iter())),
-                _ => Err(Problem::File("a log without samples".to_owned())),
+                Value::Array(samples) => placed(samples.into_iter()),
+                _ => return Err(Problem::File("a log without samples".to_owned())),
             },
-        }
+        };
+        check_rows(rows.len())?;
+        Ok(rows)
     }
 }
 
@@ -66,7 +77,11 @@ mod tests {
 
     #[test]
     fn json_in_every_layout_gives_the_same_rows() {
-        let rows = |text: &str| match Content::of(Path::new("f.json"), text.as_bytes().to_vec()) {
+        let rows = |text: &str| match Content::of(
+            Path::new("f.json"),
+            text.as_bytes().to_vec(),
+            &mut Budget::default(),
+        ) {
             Ok(Content::Rows(rows)) => rows.into_iter().map(|(_, row)| row).collect::<Vec<_>>(),
             _ => panic!("{text}"),
         };

@@ -11,9 +11,6 @@ const TEMPLATE: &str = "    id = \"question_id\"       # or row = \"index\", the
     # kind = \"choice\" | \"grounding\" | \"open\" | \"number\"
     # failures = [\"Unknown\"], model = \"NAME\", task = \"NAME\"";
 
-/// Bytes that a file may have, and what it may grow to.
-pub(super) const MAX_FILE: u64 = 2 << 30;
-
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The messages say what the fields are.
@@ -54,6 +51,13 @@ impl From<String> for Problem {
 }
 
 impl Problem {
+    /// Names the member of the file.
+    pub(super) fn within(self, member: &str) -> Self {
+        match self {
+            Self::File(message) | Self::Row(_, message) => Self::File(format!("{member}: {message}")),
+        }
+    }
+
     pub(super) fn at(self, path: &Path) -> ImportError {
         let path = path.to_owned();
         match self {

@@ -2,12 +2,13 @@
 //!
 //! Fields: inspect_ai 499e6152 `src/inspect_ai/log/_log.py`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::budget::{Budget, check_rows};
 use super::error::Problem;
-use super::log::{Log, Row, Tool};
+use super::log::{Log, Row, Score, Tool};
 use super::members::Members;
-use super::values::{number, text};
+use super::values::{self, number, text};
 
 /// Whether a JSON value is a log.
 pub(super) fn is_log(value: &Value) -> bool {
@@ -15,33 +16,28 @@ pub(super) fn is_log(value: &Value) -> bool {
 }
 
 /// The log in an archive, as its `.json` form has it.
-pub(super) fn archive(bytes: Vec<u8>) -> Result<Value, Problem> {
+pub(super) fn archive(bytes: Vec<u8>, budget: &mut Budget) -> Result<Value, Problem> {
     let mut members = Members::open(bytes)?;
-    let mut json = |name: &str| {
-        let bytes =
-            members.read(name)?.ok_or_else(|| Problem::File(format!("no `{name}` in this archive")))?;
-        serde_json::from_slice::<Value>(&bytes).map_err(|error| Problem::File(format!("{name}: {error}")))
-    };
-    let mut log = match json("header.json") {
-        Ok(header) => header,
-        // A log that was cut off has only what was known at its start.
-        Err(_) => json("_journal/start.json")?,
-    };
+    let has_header = !members.names("header.json", "").is_empty();
     let names = members.names("samples/", ".json");
-    let mut samples = Vec::with_capacity(names.len());
-    for name in names {
-        let bytes = members.read(&name)?.unwrap_or_default();
-        samples.push(
-            serde_json::from_slice::<Value>(&bytes)
-                .map_err(|error| Problem::File(format!("{name}: {error}")))?,
-        );
-    }
-    samples.sort_by_cached_key(|sample| {
-        (number(&sample["epoch"]).map(|epoch| epoch as u64), natural(&sample["id"]))
-    });
+    let mut value = |name: &str| {
+        let bytes = members.read(name, budget)?;
+        let bytes = bytes.ok_or_else(|| Problem::File(format!("no `{name}` in this archive")))?;
+        let values = values::json(&bytes, budget).map_err(|problem| problem.within(name))?;
+        let [value] = <[Value; 1]>::try_from(values)
+            .map_err(|values| Problem::File(format!("{name}: {} values, expected one", values.len())))?;
+        Ok(value)
+    };
+    // A log that was cut off has only what was known at its start.
+    let mut log = value(if has_header { "header.json" } else { "_journal/start.json" })?;
     if !log.is_object() {
         return Err(Problem::File("header.json: expected an object".to_owned()));
     }
+    let samples = names.iter().map(|name| value(name));
+    let mut samples = samples.collect::<Result<Vec<Value>, Problem>>()?;
+    samples.sort_by_cached_key(|sample| {
+        (number(&sample["epoch"]).map(|epoch| epoch as u64), natural(&sample["id"]))
+    });
     log["samples"] = Value::Array(samples);
     Ok(log)
 }
@@ -52,23 +48,26 @@ fn natural(id: &Value) -> (u64, String) {
 }
 
 /// The log of its samples.
-pub(super) fn log(value: &Value) -> Result<Log, Problem> {
+pub(super) fn log(mut value: Value) -> Result<Log, Problem> {
+    let Value::Array(samples) = value["samples"].take() else {
+        let message = "a log without samples; write it with log_samples, or name the whole log";
+        return Err(Problem::File(message.to_owned()));
+    };
+    check_rows(samples.len())?;
     let eval = &value["eval"];
-    let samples = value["samples"].as_array().ok_or_else(|| {
-        Problem::File("a log without samples; write it with log_samples, or name the whole log".to_owned())
-    })?;
-    let epochs = eval.pointer("/config/epochs").and_then(Value::as_u64).unwrap_or(1).max(1) as usize;
+    let count = |place: &str| eval.pointer(place).and_then(Value::as_u64).map(|count| count as usize);
     let ids = eval.pointer("/dataset/sample_ids").and_then(Value::as_array).map(Vec::len);
-    let asked = ids.or_else(|| eval.pointer("/dataset/samples").and_then(Value::as_u64).map(|n| n as usize));
+    let asked = ids.or_else(|| count("/dataset/samples"));
+    let epochs = count("/config/epochs").unwrap_or(1).max(1);
     let mut log = Log {
         tool: Tool::Inspect,
         model: text(&eval["model"]),
         task: text(&eval["task"]),
-        expected: asked.map(|asked| asked * epochs),
+        expected: asked.map(|asked| asked.saturating_mul(epochs)),
         ..Log::default()
     };
     for (place, sample) in (1..).zip(samples) {
-        log.rows.push(row(place, sample).map_err(|message| Problem::Row(place, message))?);
+        log.rows.push(row(place, &sample).map_err(|message| Problem::Row(place, message))?);
     }
     Ok(log)
 }
@@ -77,7 +76,8 @@ fn row(place: usize, sample: &Value) -> Result<Row, String> {
     let output = &sample["output"];
     let choice = output.pointer("/choices/0").unwrap_or(&Value::Null);
     let response = words(&choice["message"]["content"]).or_else(|| text(&output["completion"]));
-    let (prediction, score) = scored(&sample["scores"]);
+    let (prediction, scores) = scored(&sample["scores"]);
+    let epoch = sample["epoch"].as_u64().unwrap_or(1);
     let options: Vec<String> = sample["choices"].as_array().into_iter().flatten().filter_map(text).collect();
     let stop = choice["stop_reason"].as_str();
     let usage = |name: &str| output["usage"][name].as_u64();
@@ -87,7 +87,7 @@ fn row(place: usize, sample: &Value) -> Result<Row, String> {
     Ok(Row {
         place,
         id: text(&sample["id"]).ok_or("no `id`")?,
-        epoch: sample["epoch"].as_u64().unwrap_or(1) as usize,
+        epoch: u16::try_from(epoch).map_err(|_| format!("epoch {epoch}, at most {}", u16::MAX))?.into(),
         question: question(&sample["input"]),
         gold: match &sample["target"] {
             Value::Array(all) => all.first().and_then(text),
@@ -96,7 +96,7 @@ fn row(place: usize, sample: &Value) -> Result<Row, String> {
         options,
         response,
         prediction,
-        score,
+        scores,
         error: failed,
         is_truncated: matches!(stop, Some("max_tokens" | "model_length")),
         video,
@@ -128,28 +128,22 @@ fn question(input: &Value) -> String {
     }
 }
 
-/// The answer and value of the first score; the letters are Inspect's for correct, partial, incorrect, no answer.
-fn scored(scores: &Value) -> (Option<String>, Option<f64>) {
-    let Some(score) = scores.as_object().and_then(|scores| scores.values().next()) else {
-        return (None, None);
+/// The first answer, and the value of each scorer; the letters are Inspect's for correct, partial, incorrect, no answer.
+fn scored(scores: &Value) -> (Option<String>, Vec<Score>) {
+    let scores = || scores.as_object().into_iter().flatten();
+    let value = |score: &Value| match score["value"].as_str() {
+        Some("C") => json!(1.0),
+        Some("P") => json!(0.5),
+        Some("I" | "N") => json!(0.0),
+        _ => score["value"].clone(),
     };
-    let value = match &score["value"] {
-        Value::String(letter) => match letter.as_str() {
-            "C" => Some(1.0),
-            "P" => Some(0.5),
-            "I" | "N" => Some(0.0),
-            other => other.parse().ok(),
-        },
-        other => number(other),
-    };
-    let answer = text(&score["answer"]).filter(|answer| !answer.trim().is_empty());
-    (answer, value.filter(|value: &f64| (0.0..=1.0).contains(value)))
+    let mut answers = scores().filter_map(|(_, score)| text(&score["answer"]));
+    let answer = answers.find(|answer| !answer.trim().is_empty());
+    (answer, scores().map(|(name, score)| Score::read(name, &value(score))).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -157,20 +151,21 @@ mod tests {
         let log = json!({"version": 2, "eval": {"task": "t", "model": "m", "dataset": {"samples": 3}}, "samples": [
             {"id": 1, "epoch": 1, "input": [{"role": "user", "content": [{"type": "text", "text": "q?"}]}], "target": "B", "choices": ["x", "y"],
              "output": {"choices": [{"message": {"role": "assistant", "content": "B"}, "stop_reason": "max_tokens"}],
-                        "usage": {"input_tokens": 4, "output_tokens": 2}}, "scores": {"choice": {"value": "C", "answer": "B"}}},
+                        "usage": {"input_tokens": 4, "output_tokens": 2}}, "scores": {"choice": {"value": "I", "answer": "B"}, "includes": {"value": "C"}}},
             {"id": "a", "epoch": 1, "input": "q", "target": ["A"], "error": {"message": "timeout"}}]});
         assert!(is_log(&log));
-        let log = super::log(&log).unwrap_or_else(|_| panic!("a log"));
+        let log = super::log(log).unwrap_or_else(|_| panic!("a log"));
         assert_eq!((log.expected, log.rows.len(), log.model.as_deref()), (Some(3), 2, Some("m")));
         let (first, second) = (&log.rows[0], &log.rows[1]);
-        assert_eq!(
-            (first.score, first.prediction.as_deref(), first.is_truncated),
-            (Some(1.0), Some("B"), true)
-        );
+        assert_eq!((first.prediction.as_deref(), first.is_truncated), (Some("B"), true));
+        // Every scorer is named: none is taken for the others.
+        let scores: Vec<_> =
+            first.scores.iter().map(|score| (score.metric.as_str(), score.share())).collect();
+        assert_eq!(scores, [("choice", Some(0.0)), ("includes", Some(1.0))]);
         assert_eq!((first.question.as_str(), first.tokens), ("q?", Some((4, 2))));
         assert_eq!(
-            (second.failure(), second.score, second.gold.as_deref()),
-            (Some("timeout"), None, Some("A"))
+            (second.failure(), second.scores.len(), second.gold.as_deref()),
+            (Some("timeout"), 0, Some("A"))
         );
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! Fields: lmms-eval 75571cfe `lmms_eval/evaluator.py`, lm-evaluation-harness 4e7e0d47 `lm_eval/evaluator.py`.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::error::Problem;
-use super::log::{Log, Row, Tool};
-use super::values::{Placed, number, text, texts};
+use super::log::{Log, Row, Score, Tool};
+use super::values::{Placed, text, texts};
 
 /// Fields that are not a metric.
 const FIELDS: [&str; 14] = [
@@ -47,22 +49,28 @@ pub(super) fn is_sample(row: &Value) -> bool {
 }
 
 /// The log of the lines of a file.
-pub(super) fn log(rows: &[Placed], file: &str) -> Result<Log, Problem> {
+pub(super) fn log(rows: Vec<Placed>, file: &str) -> Result<Log, Problem> {
     let first = rows.first().map_or(&Value::Null, |row| &row.1);
     // lm-eval writes the arguments of a request, lmms-eval the text that was sent.
     let is_lm_eval = first.get("arguments").is_some() && first.get("input").is_none();
     let filter = first.get("filter").and_then(text);
-    let of_filter = |row: &&Placed| row.1.get("filter").and_then(text) == filter;
-    let kept: Vec<&Placed> = rows.iter().filter(of_filter).collect();
     let mut log = Log {
         tool: if is_lm_eval { Tool::LmEval } else { Tool::LmmsEval },
         task: task(file),
-        other_filters: rows.len() - kept.len(),
         ..Log::default()
     };
-    for (place, line) in kept {
-        log.rows.push(row(*place, line).map_err(|message| Problem::Row(*place, message))?);
+    for (place, line) in rows {
+        if line.get("filter").and_then(text) == filter {
+            log.rows.push(row(place, &line).map_err(|message| Problem::Row(place, message))?);
+        } else {
+            log.other_filters += 1;
+        }
     }
+    // A field that has a number in no line is not known to be a metric; null is what Python wrote as NaN.
+    let scores = log.rows.iter().flat_map(|row| &row.scores);
+    let numbers = scores.filter(|score| score.number.is_some()).map(|score| score.metric.clone());
+    let numbers: HashSet<String> = numbers.collect();
+    log.rows.iter_mut().for_each(|row| row.scores.retain(|score| numbers.contains(&score.metric)));
     Ok(log)
 }
 
@@ -101,7 +109,7 @@ fn row(place: usize, line: &Value) -> Result<Row, String> {
     let id = text(get("doc_id")).ok_or("no `doc_id`")?;
     let mut row = Row {
         place,
-        row: id.parse().ok(),
+        row: id.parse().ok().map(|row: u32| row as usize),
         id,
         question: text(get("input")).or_else(|| prompt(get("arguments"))).unwrap_or_default(),
         gold: gold(get("target"), get("doc")),
@@ -112,14 +120,25 @@ fn row(place: usize, line: &Value) -> Result<Row, String> {
     };
     describe(&mut row, get("doc"));
     row.video = row.video.or_else(|| text(get("video")));
-    for (_, metric) in line.iter().filter(|(name, _)| !FIELDS.contains(&name.as_str())) {
-        take_metric(&mut row, metric);
+    for name in metrics(line) {
+        take_metric(&mut row, name, &line[name]);
     }
     if row.prediction.is_none() && filtered != row.response {
         // What a filter of lm-eval found; `[invalid]` is its word for nothing.
         row.prediction = filtered.filter(|found| !found.starts_with("[invalid"));
     }
     Ok(row)
+}
+
+/// Names of a line's metrics: those that it lists itself, as lm-eval does, else its fields that may be one.
+fn metrics(line: &Map<String, Value>) -> Vec<&str> {
+    if let Some(Value::Array(names)) = line.get("metrics") {
+        return names.iter().filter_map(Value::as_str).filter(|name| line.contains_key(*name)).collect();
+    }
+    let is_number = |text: &str| text.trim().parse::<f64>().is_ok();
+    let is_metric = |value: &Value| !value.is_array() && value.as_str().is_none_or(is_number);
+    let fields = line.iter().filter(|(name, value)| !FIELDS.contains(&name.as_str()) && is_metric(value));
+    fields.map(|(name, _)| name.as_str()).collect()
 }
 
 /// The prompt of lm-eval's arguments.
@@ -152,31 +171,21 @@ fn tokens(counts: &Value) -> Option<(u64, u64)> {
     Some((count("input_tokens").unwrap_or(0), count("output_tokens")?))
 }
 
-/// Takes over what a metric says: a number, or an object with the answer it took and the gold.
-fn take_metric(row: &mut Row, metric: &Value) {
-    match metric {
-        Value::Object(metric) => {
-            let prediction = PREDICTIONS.iter().find_map(|name| metric.get(*name));
-            let Some(prediction) = prediction.or_else(|| metric.get("score")) else { return };
-            if row.prediction.is_some() {
-                return;
-            }
-            let prediction = metric
-                .get("score")
-                .filter(|score| *score == prediction)
-                .map_or_else(|| text(prediction), |_| None);
-            let wanted = metric.get("answer").and_then(text).or_else(|| row.gold.clone());
-            let same = prediction
-                .as_ref()
-                .zip(wanted.as_ref())
-                .map(|(ours, gold)| f64::from(u8::from(ours == gold)));
-            row.score = metric.get("score").and_then(number).or(same).or(row.score);
-            row.prediction = prediction.filter(|prediction| !prediction.trim().is_empty());
-            row.gold = row.gold.take().or(wanted);
-            describe(row, &Value::Object(metric.clone()));
-        }
-        metric => row.score = row.score.or_else(|| number(metric)),
+/// Takes over what a metric says: a number, or an object with its score, the answer it took and the gold.
+fn take_metric(row: &mut Row, name: &str, metric: &Value) {
+    let Value::Object(about) = metric else { return row.scores.push(Score::read(name, metric)) };
+    let (score, prediction) = (about.get("score"), PREDICTIONS.iter().find_map(|name| about.get(*name)));
+    if score.or(prediction).is_none() {
+        return;
     }
+    let prediction = prediction.and_then(text);
+    let gold = about.get("answer").and_then(text).or_else(|| row.gold.clone());
+    // Without a score of its own, an answer that is the gold one is right.
+    let same = || prediction.as_ref().zip(gold.as_ref()).map(|(ours, gold)| Value::Bool(ours == gold));
+    row.scores.extend(score.cloned().or_else(same).map(|score| Score::read(name, &score)));
+    row.prediction = row.prediction.take().or(prediction.filter(|prediction| !prediction.trim().is_empty()));
+    row.gold = row.gold.take().or(gold);
+    describe(row, metric);
 }
 
 /// Takes the video and labels of a row.
@@ -214,12 +223,18 @@ mod tests {
             "videomme_perception_score": {"videoID": "v", "duration": "short", "pred_answer": "D", "answer": "C"}});
         let row = row(4, &video).unwrap();
         assert_eq!((row.id.as_str(), row.row, row.prediction.as_deref()), ("3", Some(3), Some("D")));
-        assert_eq!((row.score, row.gold.as_deref(), row.video.as_deref()), (Some(0.0), Some("C"), Some("v")));
+        assert_eq!(
+            (row.scores[0].number, row.gold.as_deref(), row.video.as_deref()),
+            (Some(0.0), Some("C"), Some("v"))
+        );
         assert_eq!((row.tokens, row.failure().is_some()), (Some((9, 2)), true));
         let plain =
             json!({"doc_id": 0, "target": "B", "filtered_resps": ["B"], "exact_match": 1.0, "input": "q"});
         let row = super::row(1, &plain).unwrap();
-        assert_eq!((row.score, row.response.as_deref(), row.prediction), (Some(1.0), Some("B"), None));
+        assert_eq!(
+            (row.scores[0].number, row.response.as_deref(), row.prediction),
+            (Some(1.0), Some("B"), None)
+        );
         let filtered = json!({"doc_id": 0, "doc": {"choices": ["x", "y"]}, "target": 1, "arguments": {"gen_args_0": {"arg_0": "p"}},
             "resps": [["I think B"]], "filtered_resps": ["[invalid]"], "filter": "strict", "exact_match": 0.0});
         let row = super::row(1, &filtered).unwrap();
@@ -227,5 +242,49 @@ mod tests {
         assert_eq!(row.response.as_deref(), Some("I think B"));
         let chosen = json!({"doc_id": 0, "target": 1, "resps": [[[-1.5, false]]], "filtered_resps": [[-1.5, false]], "acc": 1.0});
         assert!(super::row(1, &chosen).unwrap_err().contains("log-likelihood"));
+    }
+
+    #[test]
+    fn metrics_are_those_that_a_file_lists_and_have_numbers() {
+        let line = |fields: &str| {
+            let line = format!("{{\"doc_id\": 0, \"target\": \"B\", \"filtered_resps\": [\"B\"], {fields}}}");
+            crate::import::values::json(line.as_bytes(), &mut Default::default())
+                .unwrap_or_default()
+                .remove(0)
+        };
+        let scores = |lines: &[&str]| -> Vec<(String, Option<f64>)> {
+            let lines = lines.iter().map(|fields| (1, line(fields))).collect();
+            let log = log(lines, "samples_t.jsonl").unwrap_or_else(|_| panic!("a log"));
+            let scores = log.rows.into_iter().flat_map(|row| row.scores);
+            scores.map(|score| (score.metric.clone(), score.share())).collect()
+        };
+        let pair = |name: &str, share| (name.to_owned(), share);
+        for (lines, wanted) in [
+            // lm-eval's own list.
+            (
+                &["\"api_seconds\": 0.25, \"exact_match\": 1.0, \"metrics\": [\"exact_match\"]"][..],
+                vec![pair("exact_match", Some(1.0))],
+            ),
+            (
+                &["\"f1\": 0.5, \"em\": true, \"video\": null"],
+                vec![pair("f1", Some(0.5)), pair("em", Some(1.0))],
+            ),
+            (&["\"em\": 100.0", "\"em\": -7.0"], vec![pair("em", None), pair("em", None)]),
+            (
+                &["\"em\": NaN", "\"em\": \"nan\"", "\"em\": 1"],
+                [None, None, Some(1.0)].map(|one| pair("em", one)).to_vec(),
+            ),
+            // A score that is no number is not made up from the answer.
+            (
+                &[
+                    "\"m\": {\"score\": NaN, \"pred_answer\": \"B\"}",
+                    "\"m\": {\"score\": 0, \"pred_answer\": \"B\"}",
+                ],
+                vec![pair("m", None), pair("m", Some(0.0))],
+            ),
+            (&["\"m\": {\"pred_answer\": \"B\"}"], vec![pair("m", Some(1.0))]),
+        ] {
+            assert_eq!(scores(lines), wanted, "{lines:?}");
+        }
     }
 }

@@ -6,6 +6,9 @@ use std::sync::LazyLock;
 use paravt_suite::sample::QuestionKind;
 use regex::RegexSet;
 use serde::Serialize;
+use serde_json::Value;
+
+use super::values::number;
 
 /// Harness that wrote a log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -105,8 +108,8 @@ pub struct Row {
     pub response: Option<String>,
     /// The answer that the harness took from it.
     pub prediction: Option<String>,
-    /// Score by the harness, 0 to 1.
-    pub score: Option<f64>,
+    /// Scores by the harness.
+    pub scores: Vec<Score>,
     /// The failure, where the file has a field for it.
     pub error: Option<String>,
     /// The harness says that it picked an answer at random.
@@ -121,7 +124,38 @@ pub struct Row {
     pub tokens: Option<(u64, u64)>,
 }
 
+/// What a metric of the file says of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Score {
+    /// Name of the metric, scorer or column.
+    pub metric: String,
+    /// What stands there; `None` for what is no finite number.
+    pub number: Option<f64>,
+}
+
+impl Score {
+    /// Reads a number, a number as text, or true and false.
+    pub(super) fn read(metric: &str, value: &Value) -> Self {
+        Self { metric: metric.to_owned(), number: number(value) }
+    }
+
+    /// The score; `None` for what is no number from 0 to 1: percent and the like are not guessed at.
+    pub fn share(&self) -> Option<f64> {
+        self.number.filter(|number| (0.0..=1.0).contains(number))
+    }
+}
+
 impl Row {
+    /// A metric of the file counts the row as right, also in part.
+    pub fn is_right(&self) -> bool {
+        self.scores.iter().any(|score| score.share() > Some(0.0))
+    }
+
+    /// The harness took an answer from the row, or gave it a score.
+    pub fn is_scored(&self) -> bool {
+        self.prediction.is_some() || self.scores.iter().any(|score| score.share().is_some())
+    }
+
     /// The failure of the request: the file's error field, or a response that is a known failure text.
     pub fn failure(&self) -> Option<&str> {
         let text = || self.response.as_deref().filter(|text| FAILURES.is_match(text));

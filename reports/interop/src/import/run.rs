@@ -25,6 +25,7 @@ use paravt_suite::task::{Breakdown, Metric, TaskSpec, letters};
 use regex::Regex;
 
 use super::log::{Log, Row};
+use crate::names::file_name;
 
 /// Blocks that no answer is in: those of the tool calls that video agents write.
 const TAGS: [Tag; 3] =
@@ -118,9 +119,9 @@ pub fn run(log: &Log, split: Option<Split<'_>>, expected: Option<usize>) -> Impo
     Imported { run, rows, without_gold, twice, unknown }
 }
 
+/// The name of the data set, which is also that of a folder.
 fn task_name(log: &Log) -> String {
-    let name = log.task.clone().unwrap_or_else(|| "imported".to_owned());
-    name.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect()
+    file_name(log.task.as_deref().filter(|task| !task.is_empty()).unwrap_or("imported"))
 }
 
 /// The letters from A to the last one that is a gold answer of the file, at least A to D: for rows whose options the
@@ -210,8 +211,7 @@ fn record(row: &Row, sample: Sample, epoch: usize) -> Record {
     let said = row.response.clone().unwrap_or_default();
     let failure = row.failure().map(str::to_owned);
     let failure = failure.or_else(|| row.is_empty().then(|| "no answer in the file".to_owned()));
-    let usage =
-        row.tokens.map(|(prompt_tokens, completion_tokens)| Usage { prompt_tokens, completion_tokens });
+    let usage = |(prompt_tokens, completion_tokens)| Usage { prompt_tokens, completion_tokens }.in_range();
     let score = match &failure {
         Some(_) => Score { outcome: Outcome::Error, value: 0.0, prediction: None, rule: None },
         None => Strict { tags: &TAGS }.score_sample(&sample, &said),
@@ -222,7 +222,12 @@ fn record(row: &Row, sample: Sample, epoch: usize) -> Record {
     if failure.is_none() {
         messages.push(RecordedMessage::new(Role::Assistant, text(&final_text)));
     }
-    let call = ModelCall { step: STEP.to_owned(), text: final_text.clone(), usage, ..ModelCall::default() };
+    let call = ModelCall {
+        step: STEP.to_owned(),
+        text: final_text.clone(),
+        usage: row.tokens.and_then(usage),
+        ..ModelCall::default()
+    };
     Record {
         version: RECORD_VERSION,
         profile: Profile::Strict,

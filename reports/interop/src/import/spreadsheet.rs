@@ -1,203 +1,132 @@
-//! The first sheet of an `.xlsx` file as rows: cells are shared strings, inline strings, numbers or booleans.
+//! The first sheet of an `.xlsx` workbook as rows, read by calamine.
+//!
+//! Its stream of cells takes no more memory than the cells. What it does before is bounded here: members are inflated
+//! within the budget, and those that would make it allocate without a bound are refused.
 
-use quick_xml::Reader;
-use quick_xml::events::{BytesStart, Event};
-use serde_json::{Map, Value};
+use std::io::{Cursor, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use calamine::{DataRef, ExcelDateTime, Reader as _, SheetType, Xlsx};
+use serde_json::Value;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+use super::budget::Budget;
 use super::error::Problem;
 use super::members::Members;
-use super::values::Placed;
+use super::values::{Header, Placed, text};
 
-/// Rows below the header, which names the columns; an empty cell is null. VLMEvalKit's files have one sheet.
-pub(super) fn rows(bytes: Vec<u8>) -> Result<Vec<Placed>, Problem> {
-    let mut members = Members::open(bytes)?;
-    let shared = match members.read("xl/sharedStrings.xml")? {
-        Some(xml) => strings(&xml)?,
-        None => Vec::new(),
+/// Bytes of the styles that are read: calamine copies the font of each format of a cell.
+const MAX_STYLES: usize = 128 << 10;
+
+/// Rows below the header, the first row with a cell, which names the columns; an empty cell is null.
+pub(super) fn rows(bytes: Vec<u8>, budget: &mut Budget) -> Result<Vec<Placed>, Problem> {
+    let workbook = fence(bytes, budget)?;
+    // Places beyond the largest sheet, among others, make it panic in some builds.
+    let cells = catch_unwind(AssertUnwindSafe(|| cells(workbook, budget)));
+    let mut cells = cells.unwrap_or_else(|_| Err(problem("the reader of workbooks panicked")))?;
+    // A file may have its rows in any order, and a cell twice: the last one counts, as in spreadsheet programs.
+    cells.reverse();
+    cells.sort_by_key(|cell| cell.0);
+    cells.dedup_by_key(|cell| cell.0);
+    let mut cells = cells.into_iter().map(|((row, column), value)| (row, (column, value))).peekable();
+    let mut row = || {
+        let (number, first) = cells.next()?;
+        let rest = std::iter::from_fn(|| cells.next_if(|cell| cell.0 == number)).map(|cell| cell.1);
+        Some((number, std::iter::once(first).chain(rest).collect::<Vec<_>>()))
     };
-    let sheets = members.names("xl/worksheets/sheet", ".xml");
-    let sheet = sheets.first().ok_or_else(|| Problem::File("no sheet in this file".to_owned()))?;
-    let sheet = members.read(sheet)?.unwrap_or_default();
-    let mut rows = cells(&sheet, &shared)?.into_iter();
-    let (_, header) = rows.next().ok_or_else(|| Problem::File("an empty sheet".to_owned()))?;
-    let name = |cell: &Value| cell.as_str().map(str::to_owned);
-    let names: Vec<Option<String>> = header.iter().map(name).collect();
-    let row = |cells: Vec<Value>| {
-        let mut row = Map::new();
-        for (column, name) in names.iter().enumerate() {
-            let cell = cells.get(column).cloned().unwrap_or_default();
-            row.extend(name.clone().map(|name| (name, cell)));
-        }
-        Value::Object(row)
-    };
-    Ok(rows.map(|(place, cells)| (place, row(cells))).collect())
+    let (_, header) = row().ok_or_else(|| Problem::File("an empty sheet".to_owned()))?;
+    let header = header.into_iter().map(|(column, name)| (column, text(&name).unwrap_or_default()));
+    let header = Header::new(header)?;
+    std::iter::from_fn(row)
+        .map(|(number, cells)| Ok((number as usize + 1, header.row(cells.into_iter(), budget)?)))
+        .collect()
 }
 
 fn problem(error: impl std::fmt::Display) -> Problem {
-    Problem::File(format!("a damaged sheet: {error}"))
+    Problem::File(format!("a damaged workbook: {error}"))
 }
 
-/// Text between the events of a reader, until the end of an element.
-fn collect(reader: &mut Reader<&[u8]>, end: &[u8]) -> Result<String, Problem> {
-    let mut text = String::new();
-    // Phonetic hints of a string are not part of it.
-    let mut is_text = end == b"v";
-    loop {
-        match reader.read_event().map_err(problem)? {
-            Event::Start(start) if start.name().as_ref() == b"t" => is_text = true,
-            Event::Start(start) if start.name().as_ref() == b"rPh" => {
-                reader.read_to_end(start.name()).map_err(problem)?;
-            }
-            Event::End(closing) if closing.name().as_ref() == end => return Ok(text),
-            Event::End(closing) if closing.name().as_ref() == b"t" => is_text = false,
-            Event::Text(part) if is_text => text += &part.decode().map_err(problem)?,
-            Event::CData(part) if is_text => text += &part.decode().map_err(problem)?,
-            Event::GeneralRef(entity) if is_text => {
-                let name = entity.decode().map_err(problem)?;
-                match entity.resolve_char_ref().map_err(problem)? {
-                    Some(c) => text.push(c),
-                    None => text += quick_xml::escape::resolve_xml_entity(&name).unwrap_or_default(),
-                }
-            }
-            Event::Eof => return Err(problem("it ends in the middle of a cell")),
-            _ => {}
+/// The XML members of a workbook as an archive of its own.
+fn fence(bytes: Vec<u8>, budget: &mut Budget) -> Result<Vec<u8>, Problem> {
+    let mut members = Members::open(bytes)?;
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+    for name in [members.names("", ".xml"), members.names("", ".rels")].concat() {
+        let Some(xml) = members.read(&name, budget)? else { continue };
+        check(&name, &xml)?;
+        archive.start_file(name, stored).map_err(problem)?;
+        archive.write_all(&xml).map_err(problem)?;
+    }
+    Ok(archive.finish().map_err(problem)?.into_inner())
+}
+
+fn check(name: &str, xml: &[u8]) -> Result<(), Problem> {
+    let refuse = |message: String| Err(Problem::File(format!("{name}: {message}; save the sheet as CSV")));
+    // UTF-16 would hide the next.
+    let Some(xml) = std::str::from_utf8(xml).ok().filter(|xml| !xml.contains('\0')) else {
+        return refuse("not UTF-8".to_owned());
+    };
+    // Room is made for as many strings as this attribute says, before one is read.
+    for count in xml.split("uniqueCount").skip(1) {
+        let digits = count.trim_start_matches(|c: char| !c.is_ascii_digit() && !c.is_alphabetic());
+        let digits = &digits[..digits.len() - digits.trim_start_matches(|c: char| c.is_ascii_digit()).len()];
+        if !digits.is_empty() && digits.parse().map_or(true, |count: usize| count > xml.len()) {
+            return refuse(format!("{digits} strings in {} bytes", xml.len()));
         }
     }
+    if name.to_ascii_lowercase().ends_with("styles.xml") && xml.len() > MAX_STYLES {
+        return refuse(format!("{} bytes, at most {MAX_STYLES} are read", xml.len()));
+    }
+    Ok(())
 }
 
-fn strings(xml: &[u8]) -> Result<Vec<String>, Problem> {
-    let mut reader = Reader::from_reader(xml);
-    let mut found = Vec::new();
-    loop {
-        match reader.read_event().map_err(problem)? {
-            Event::Start(start) if start.name().as_ref() == b"si" => {
-                found.push(unescaped(&collect(&mut reader, b"si")?));
-            }
-            Event::Empty(empty) if empty.name().as_ref() == b"si" => found.push(String::new()),
-            Event::Eof => return Ok(found),
-            _ => {}
+/// A cell that is not empty, by row and column from 0.
+type Cell = ((u32, usize), Value);
+
+fn cells(workbook: Vec<u8>, budget: &mut Budget) -> Result<Vec<Cell>, Problem> {
+    let mut workbook = Xlsx::new(Cursor::new(workbook)).map_err(problem)?;
+    let mut sheets = workbook.sheets_metadata().iter();
+    let sheet = sheets.find(|sheet| sheet.typ == SheetType::WorkSheet).map(|sheet| sheet.name.clone());
+    let sheet = sheet.ok_or_else(|| Problem::File("no sheet in this file".to_owned()))?;
+    let mut reader = workbook.worksheet_cells_reader(&sheet).map_err(problem)?;
+    let mut cells = Vec::new();
+    while let Some(cell) = reader.next_cell().map_err(problem)? {
+        let (row, column) = cell.get_position();
+        if let Some(value) = value(cell.get_value(), budget)? {
+            cells.push(((row, column as usize), value));
         }
     }
+    Ok(cells)
 }
 
-fn attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
-    let found = start.try_get_attribute(name).ok()??;
-    Some(String::from_utf8_lossy(&found.value).into_owned())
-}
-
-/// Rows of cells with the number of the row.
-fn cells(xml: &[u8], shared: &[String]) -> Result<Vec<(usize, Vec<Value>)>, Problem> {
-    let mut reader = Reader::from_reader(xml);
-    let mut rows: Vec<(usize, Vec<Value>)> = Vec::new();
-    loop {
-        match reader.read_event().map_err(problem)? {
-            Event::Start(start) if start.name().as_ref() == b"row" => {
-                let number = attribute(&start, "r").and_then(|number| number.parse().ok());
-                rows.push((number.unwrap_or(rows.len() + 1), Vec::new()));
-            }
-            Event::Start(start) if start.name().as_ref() == b"c" => {
-                let kind = attribute(&start, "t").unwrap_or_default();
-                let Some((_, row)) = rows.last_mut() else { return Err(problem("a cell outside of a row")) };
-                let column = attribute(&start, "r").map_or(Some(row.len()), |name| column(&name));
-                let column = column.ok_or_else(|| problem("a cell without a place"))?;
-                let value = cell(&mut reader, &kind, shared)?;
-                if row.len() <= column {
-                    row.resize(column + 1, Value::Null);
-                }
-                row[column] = value;
-            }
-            Event::Eof => return Ok(rows),
-            _ => {}
+/// The value of a cell; `None` for an empty one.
+fn value(cell: &DataRef<'_>, budget: &mut Budget) -> Result<Option<Value>, Problem> {
+    let value = match cell {
+        DataRef::Empty => return Ok(None),
+        DataRef::Bool(flag) => Value::Bool(*flag),
+        DataRef::Int(number) => (*number).into(),
+        DataRef::Float(number) => (*number).into(),
+        DataRef::DateTime(time) => date(*time).into(),
+        DataRef::SharedString(text) => (*text).into(),
+        DataRef::String(text) | DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => {
+            text.clone().into()
         }
-    }
+        // A formula's error, e.g. `#NAME?` of an answer that begins with `=`.
+        DataRef::Error(error) => error.to_string().into(),
+    };
+    budget.take_values(1)?;
+    budget.take_bytes(value.as_str().map_or(0, str::len))?;
+    Ok(Some(value))
 }
 
-/// Columns that a sheet may have.
-const MAX_COLUMNS: usize = 16_384;
-
-/// The column of a place such as `AB12`, from 0.
-fn column(place: &str) -> Option<usize> {
-    let letters = place.bytes().take_while(u8::is_ascii_uppercase).take(4);
-    let number = letters.fold(0, |number, letter| 26 * number + usize::from(letter - b'A') + 1);
-    number.checked_sub(1).filter(|column| *column < MAX_COLUMNS)
-}
-
-/// The value of a cell, whose element has begun.
-fn cell(reader: &mut Reader<&[u8]>, kind: &str, shared: &[String]) -> Result<Value, Problem> {
-    let mut value = Value::Null;
-    loop {
-        match reader.read_event().map_err(problem)? {
-            Event::Start(start) if start.name().as_ref() == b"v" => {
-                let text = collect(reader, b"v")?;
-                value = match kind {
-                    "s" => {
-                        let string = text.trim().parse().ok().and_then(|index: usize| shared.get(index));
-                        Value::String(
-                            string.ok_or_else(|| problem(format!("no shared string {text}")))?.clone(),
-                        )
-                    }
-                    "b" => Value::Bool(text.trim() == "1"),
-                    "str" | "d" => Value::String(text),
-                    // A formula's error, e.g. `#NAME?` of an answer that begins with `=`.
-                    "e" => Value::String(text),
-                    _ => text.trim().parse::<f64>().map_or(Value::String(text.clone()), Value::from),
-                };
-            }
-            Event::Start(start) if start.name().as_ref() == b"is" => {
-                value = Value::String(unescaped(&collect(reader, b"is")?));
-            }
-            Event::End(end) if end.name().as_ref() == b"c" => return Ok(value),
-            Event::Eof => return Err(problem("it ends in the middle of a row")),
-            _ => {}
-        }
-    }
-}
-
-/// A string with its control characters, which the format writes as `_x000D_`.
-fn unescaped(text: &str) -> String {
-    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some(at) = rest.find("_x") {
-        let code = rest.get(at + 2..at + 6).filter(|_| rest.as_bytes().get(at + 6) == Some(&b'_'));
-        let found = code.and_then(|code| u32::from_str_radix(code, 16).ok()).and_then(char::from_u32);
-        match found {
-            Some(c) => {
-                out.push_str(&rest[..at]);
-                out.push(c);
-                rest = &rest[at + 7..];
-            }
-            None => {
-                out.push_str(&rest[..at + 2]);
-                rest = &rest[at + 2..];
-            }
-        }
-    }
-    out + rest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_and_escapes() {
-        let columns = ["A1", "Z9", "AA10", "XFD1", "ZZZZ1", "1"].map(column);
-        assert_eq!(columns, [Some(0), Some(25), Some(26), Some(16_383), None, None]);
-        assert_eq!(unescaped("a_x000D_b _x00 _xZZZZ_ é_x0041_"), "a\rb _x00 _xZZZZ_ éA");
-    }
-
-    #[test]
-    fn cells_of_every_kind() {
-        let shared = strings(b"<sst><si><t>one &amp; two</t></si><si><r><t>a</t></r><r><t xml:space=\"preserve\"> b</t></r><rPh><t>x</t></rPh></si><si/></sst>");
-        let shared = shared.unwrap_or_else(|_| panic!("strings"));
-        assert_eq!(shared, ["one & two", "a b", ""]);
-        let sheet = br#"<worksheet><sheetData><row r="1"><c r="A1" t="s"><v>0</v></c><c r="C1" t="inlineStr"><is><t>x</t></is></c></row>
-            <row r="3"><c r="B3"><v>2.5</v></c><c r="C3" t="b"><v>1</v></c><c r="D3"/><c r="E3" t="str"><v>f</v></c></row></sheetData></worksheet>"#;
-        let rows = cells(sheet, &shared).unwrap_or_else(|_| panic!("cells"));
-        let json = serde_json::json!([["one & two", null, "x"], [null, 2.5, true, null, "f"]]);
-        assert_eq!(rows.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 3]);
-        assert_eq!(
-            serde_json::to_value(rows.into_iter().map(|row| row.1).collect::<Vec<_>>()).unwrap(),
-            json
-        );
+/// A date as pandas prints it; a time of day and a duration have no date.
+fn date(time: ExcelDateTime) -> String {
+    let (year, month, day, hour, minute, second, _) = time.to_ymd_hms_milli();
+    let clock = format!("{hour:02}:{minute:02}:{second:02}");
+    match time.as_f64() {
+        days if time.is_duration() && days >= 1.0 => format!("{} days {clock}", days.floor()),
+        days if time.is_duration() || days < 1.0 => clock,
+        _ => format!("{year:04}-{month:02}-{day:02} {clock}"),
     }
 }

@@ -1,28 +1,35 @@
 //! JSON values: out of bytes, and read as texts and numbers.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
 
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::budget::Budget;
 use super::error::Problem;
 
 /// A row with its place in the file, from 1.
 pub(super) type Placed = (usize, Value);
 
 /// JSON values one after the other: an array, an object, JSON lines, or objects over several lines. Python writes `NaN`
-/// where JSON has no number: it is read as null.
-pub(super) fn json(bytes: &[u8]) -> Result<Vec<Value>, Problem> {
+/// where JSON has no number: it is read as null. The caller has counted the bytes.
+pub(super) fn json(bytes: &[u8], budget: &mut Budget) -> Result<Vec<Value>, Problem> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| Problem::File(format!("not UTF-8 after byte {}", error.valid_up_to())))?;
     let text = text.trim_start_matches('\u{feff}');
-    let values = stream(text);
-    let values = match values {
-        Err(_) if text.contains("NaN") || text.contains("Infinity") => stream(&without_nan(text)),
-        values => values,
-    };
-    values.map_err(|(place, error)| Problem::Row(place, format!("not JSON: {error}")))
+    let whole = budget.clone();
+    match stream(text, budget) {
+        Err(Problem::Row(..)) if text.contains("NaN") || text.contains("Infinity") => {
+            *budget = whole;
+            stream(&without_nan(text), budget)
+        }
+        read => read,
+    }
 }
 
-/// Values one after the other; lines between them that begin with `//` are comments.
-fn stream(text: &str) -> Result<Vec<Value>, (usize, serde_json::Error)> {
+/// Values one after the other; lines between them that begin with `//` are comments. Each is counted before it is made:
+/// a value takes many times the bytes of its text.
+fn stream(text: &str, budget: &mut Budget) -> Result<Vec<Value>, Problem> {
     let (mut found, mut rest) = (Vec::new(), text);
     loop {
         rest = rest.trim_start();
@@ -30,13 +37,29 @@ fn stream(text: &str) -> Result<Vec<Value>, (usize, serde_json::Error)> {
             rest = rest.split_once('\n').map_or("", |(_, next)| next);
             continue;
         }
-        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
-        match values.next() {
-            None => return Ok(found),
-            Some(value) => found.push(value.map_err(|error| (found.len() + 1, error))?),
-        }
-        rest = &rest[values.byte_offset()..];
+        let mut texts = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
+        let place = found.len() + 1;
+        let problem = |error| Problem::Row(place, format!("not JSON: {error}"));
+        let Some(next) = texts.next().transpose().map_err(problem)? else { return Ok(found) };
+        budget.take_values(count(next.get()))?;
+        found.push(serde_json::from_str(next.get()).map_err(problem)?);
+        rest = &rest[texts.byte_offset()..];
     }
+}
+
+/// At least as many as there are values in the text of a JSON value: a comma or bracket outside of strings begins each.
+pub(super) fn count(json: &str) -> usize {
+    let (mut count, mut in_string, mut is_escaped) = (1, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_string,
+            b'"' => in_string = !in_string,
+            b',' | b'[' | b'{' if !in_string => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 /// The text with `NaN`, `Infinity` and `-Infinity` outside of strings replaced by `null`.
@@ -62,20 +85,63 @@ fn without_nan(text: &str) -> String {
 }
 
 /// Rows of a table with a header; an empty cell is null.
-pub(super) fn delimited(bytes: &[u8], delimiter: u8) -> Result<Vec<Placed>, Problem> {
+pub(super) fn delimited(bytes: &[u8], delimiter: u8, budget: &mut Budget) -> Result<Vec<Placed>, Problem> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(bytes);
     let problem = |place, error: csv::Error| Problem::Row(place, error.to_string());
-    let names = reader.headers().map_err(|error| problem(1, error))?.clone();
+    let names = reader.headers().map_err(|error| problem(1, error))?;
+    let header = Header::new(names.iter().map(str::to_owned).enumerate())?;
     let mut rows = Vec::new();
     for record in reader.records() {
         let place = rows.len() + 2;
         let record = record.map_err(|error| problem(place, error))?;
-        let cell = |text: &str| if text.is_empty() { Value::Null } else { Value::String(text.to_owned()) };
-        let row = names.iter().zip(&record).map(|(name, text)| (name.to_owned(), cell(text))).collect();
-        rows.push((place, Value::Object(row)));
+        let cells = record.iter().map(|text| if text.is_empty() { Value::Null } else { text.into() });
+        rows.push((place, header.row(cells.enumerate(), budget)?));
     }
     Ok(rows)
+}
+
+/// Names of the columns of a table: each names one, and a column without a name is left out.
+pub(super) struct Header {
+    names: Vec<(usize, String)>,
+    /// Bytes of all names, which every row repeats.
+    bytes: usize,
+}
+
+impl Header {
+    /// Takes the names with the numbers of their columns, from 0.
+    pub(super) fn new(names: impl Iterator<Item = (usize, String)>) -> Result<Self, Problem> {
+        let mut columns: BTreeMap<String, usize> = BTreeMap::new();
+        let names: Vec<(usize, String)> = names.filter(|(_, name)| !name.is_empty()).collect();
+        for (column, name) in &names {
+            if let Some(first) = columns.insert(name.clone(), *column) {
+                return Err(Problem::File(format!(
+                    "columns {} and {} have the same name, `{name}`; rename one",
+                    first + 1,
+                    column + 1
+                )));
+            }
+        }
+        let bytes = names.iter().map(|(_, name)| name.len()).sum();
+        Ok(Self { names, bytes })
+    }
+
+    /// A row as an object: cells with the numbers of their columns, ascending; one that is missing is null.
+    pub(super) fn row(
+        &self,
+        cells: impl Iterator<Item = (usize, Value)>,
+        budget: &mut Budget,
+    ) -> Result<Value, Problem> {
+        budget.take_values(self.names.len())?;
+        budget.take_bytes(self.bytes)?;
+        let mut cells = cells.peekable();
+        let row = self.names.iter().map(|(column, name)| {
+            while cells.next_if(|(place, _)| place < column).is_some() {}
+            let cell = cells.next_if(|(place, _)| place == column);
+            (name.clone(), cell.map_or(Value::Null, |(_, value)| value))
+        });
+        Ok(Value::Object(row.collect()))
+    }
 }
 
 /// A value as text: strings as they are, numbers without a needless `.0`, lists and objects as JSON; `None` for null.
@@ -91,7 +157,7 @@ pub(super) fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// A value as a number, also where it is written as text; true is 1.
+/// A value as a finite number, also where it is written as text; true is 1.
 pub(super) fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Bool(flag) => Some(f64::from(u8::from(*flag))),

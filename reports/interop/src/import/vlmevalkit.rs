@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::error::Problem;
-use super::log::{Log, Row, Tool};
+use super::log::{Log, Row, Score, Tool};
 use super::values::{Placed, number, text, texts};
 
 /// Columns that become labels.
@@ -22,7 +22,7 @@ pub(super) fn is_row(row: &Value) -> bool {
 }
 
 /// The log of the rows of a file.
-pub(super) fn log(rows: &[Placed], file: &str) -> Result<Log, Problem> {
+pub(super) fn log(rows: Vec<Placed>, file: &str) -> Result<Log, Problem> {
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
     let stem = ["_openai_result", "_score", "_result", "_auxmatch"]
         .iter()
@@ -42,7 +42,7 @@ pub(super) fn log(rows: &[Placed], file: &str) -> Result<Log, Problem> {
         {
             continue;
         }
-        log.rows.push(row(*place, value).map_err(|message| Problem::Row(*place, message))?);
+        log.rows.push(row(place, &value).map_err(|message| Problem::Row(place, message))?);
     }
     Ok(log)
 }
@@ -58,7 +58,11 @@ fn row(place: usize, value: &Value) -> Result<Row, String> {
     }
     let id = text(get("index")).ok_or("no `index`")?;
     let labels = LABELS.iter().filter_map(|label| Some(((*label).to_owned(), vec![text(get(label))?])));
-    let (hit, score) = (number(get("hit")), number(get("score")));
+    // -1 marks an answer in which its evaluation found nothing.
+    let is_said = |score: &Value| number(score) != Some(-1.0);
+    let scores = ["hit", "score"].into_iter().filter_map(|name| Some((name, value.get(name)?)));
+    let scores =
+        scores.map(|(name, score)| Score::read(name, if is_said(score) { score } else { &Value::Null }));
     Ok(Row {
         place,
         row: None,
@@ -67,8 +71,7 @@ fn row(place: usize, value: &Value) -> Result<Row, String> {
         options,
         gold: text(get("answer")).map(|gold| gold.trim().to_owned()).filter(|gold| !gold.is_empty()),
         response: text(get("prediction")),
-        // -1 marks an answer in which its evaluation found nothing.
-        score: hit.or(score).filter(|score| (0.0..=1.0).contains(score)),
+        scores: scores.collect(),
         is_random: text(get("log")).is_some_and(|log| log.contains(DRAWN)),
         video: text(get("video")),
         tags: labels.collect::<BTreeMap<_, _>>(),
@@ -86,19 +89,22 @@ mod tests {
     fn rows_before_and_after_the_evaluation() {
         let raw = json!({"index": 7.0, "question": "q", "A": "x", "B": "y", "C": null, "answer": "B", "prediction": "B",
             "video": "v1", "duration": "short"});
-        let log =
-            log(&[(2, raw), (3, json!({"index": null, "prediction": null}))], "Qwen_Video-MME_8frame.xlsx");
+        let log = log(
+            vec![(2, raw), (3, json!({"index": null, "prediction": null}))],
+            "Qwen_Video-MME_8frame.xlsx",
+        );
         let log = log.unwrap_or_else(|_| panic!("a log"));
         assert_eq!(
             (log.rows.len(), log.model.as_deref(), log.task.as_deref()),
             (1, Some("Qwen"), Some("Video-MME_8frame"))
         );
         let row = &log.rows[0];
-        assert_eq!((row.id.as_str(), row.options.len(), row.score, row.is_random), ("7", 2, None, false));
+        assert_eq!((row.id.as_str(), row.options.len(), row.scores.len(), row.is_random), ("7", 2, 0, false));
         let judged = json!({"index": 1, "prediction": "Failed to obtain answer via API.", "answer": "A", "hit": 1,
             "log": "Failed to predict, thus randomly generate one. "});
         let row = super::row(2, &judged).unwrap();
-        assert_eq!((row.score, row.is_random, row.failure().is_some()), (Some(1.0), true, true));
-        assert_eq!(super::row(2, &json!({"index": 1, "prediction": "x", "score": -1})).unwrap().score, None);
+        assert_eq!((row.scores[0].share(), row.is_random, row.failure().is_some()), (Some(1.0), true, true));
+        let scores = super::row(2, &json!({"index": 1, "prediction": "x", "score": -1})).unwrap().scores;
+        assert_eq!(scores, [Score { metric: "score".to_owned(), number: None }]);
     }
 }

@@ -1,12 +1,15 @@
 //! `paravt-bench audit`: sample files of other harnesses.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use paravt_interop::audit::{self, Audit, audit};
 use paravt_interop::import::{self, Columns, Imported, Log, Split};
 use paravt_reports::compare::{self, compare};
 use paravt_reports::{Run, export, name_runs};
+use paravt_suite::journal::MANIFEST;
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::Sample;
 use paravt_suite::task::{Task as _, TaskSpec};
@@ -22,7 +25,7 @@ pub(crate) struct Args {
     /// TSV, JSON, JSONL, Parquet) with --columns. Files joined by commas are parts of one log; two logs are also
     /// compared sample by sample.
     #[arg(required = true, value_name = "FILE[,FILE]")]
-    logs: Vec<String>,
+    logs: Vec<PathBuf>,
     /// Mapping of the columns of plain tables, a TOML file: one for all logs, or one per log in their order [default:
     /// none].
     #[arg(long, value_name = "FILE")]
@@ -100,13 +103,25 @@ fn read(args: &Args) -> anyhow::Result<Vec<Log>> {
         columns.len(),
         args.logs.len()
     );
-    let log = |(number, files): (usize, &String)| {
+    let log = |(number, files): (usize, &PathBuf)| -> anyhow::Result<Log> {
         let columns = columns.get(number).or(columns.first());
-        let paths: Vec<PathBuf> =
-            files.split(',').filter(|path| !path.is_empty()).map(PathBuf::from).collect();
-        import::read(&paths, columns)
+        Ok(import::read(&parts(files)?, columns)?)
     };
-    Ok(args.logs.iter().enumerate().map(log).collect::<Result<_, _>>()?)
+    args.logs.iter().enumerate().map(log).collect()
+}
+
+/// The files of a log: the one of that name, else those that commas join.
+fn parts(log: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if log.exists() {
+        return Ok(vec![log.to_owned()]);
+    }
+    let parts: Vec<&[u8]> = log.as_os_str().as_bytes().split(|byte| *byte == b',').collect();
+    ensure!(
+        parts.iter().all(|part| !part.is_empty()),
+        "`{}`: a file without a name beside a comma; name the files of the log",
+        log.display()
+    );
+    Ok(parts.into_iter().map(|part| PathBuf::from(OsStr::from_bytes(part))).collect())
 }
 
 /// Two logs of one data set, sample by sample.
@@ -130,17 +145,18 @@ fn pair(imported: &mut [Imported]) -> anyhow::Result<Option<compare::RunComparis
 
 /// Writes the audits' table and the runs.
 fn write(dir: &Path, audits: &[Audit], imported: &[Imported]) -> anyhow::Result<()> {
+    let folder =
+        |number: usize, run: &Run| dir.join("runs").join(number.to_string()).join(&run.manifest.task.name);
+    let runs = (1..).zip(imported).map(|(number, one)| (folder(number, &one.run), &one.run));
+    let runs: Vec<(PathBuf, &Run)> = runs.filter(|(_, run)| !run.records.is_empty()).collect();
+    if let Some((folder, _)) = runs.iter().find(|(folder, _)| folder.join(MANIFEST).exists()) {
+        bail!("{}: already holds a run; choose another --out", folder.display());
+    }
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     export::write_all(&[audit::table(audits)], &dir.join("tables"))?;
-    for (number, Imported { run, .. }) in (1..).zip(imported).filter(|(_, one)| !one.run.records.is_empty()) {
-        let folder = dir.join("runs").join(format!("{number}")).join(&run.manifest.task.name);
-        write_run(&folder, run)?;
+    for (folder, run) in runs {
+        import::write(&folder, run)?;
+        eprintln!("{}: {} records, imported", folder.display(), run.records.len());
     }
-    Ok(())
-}
-
-fn write_run(folder: &Path, run: &Run) -> anyhow::Result<()> {
-    import::write(folder, run)?;
-    eprintln!("{}: {} records, imported", folder.display(), run.records.len());
     Ok(())
 }

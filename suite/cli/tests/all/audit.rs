@@ -1,5 +1,7 @@
 //! `audit` of sample files of other harnesses, alone, in pairs and beside the data of a split.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -102,6 +104,10 @@ fn two_logs_are_paired_and_become_runs() {
     let (code, said) = audit(&[&a, &b], &["--columns", columns, "--out", out.to_str().unwrap()]);
     assert!(code == 0 && said.contains("+50.0") && said.contains("6 videos"), "{said}");
     assert!(std::fs::read_to_string(out.join("tables/audit.csv")).unwrap().contains("4.csv,table"));
+    // Again, and there is a run already: the advice is one that `audit` can follow.
+    let (code, again) = audit(&[&a, &b], &["--columns", columns, "--out", out.to_str().unwrap()]);
+    assert!(code == 2 && again.contains("already holds a run; choose another --out"), "{again}");
+    assert!(!again.contains("--resume"), "{again}");
     // The runs are like any other, but stand beside no published number.
     let runs = out.join("runs");
     let report =
@@ -112,6 +118,49 @@ fn two_logs_are_paired_and_become_runs() {
     assert!(manifest.contains("\"imported\": \"table\"") && !manifest.contains(dir.path().to_str().unwrap()));
     let compared = bench().arg("compare").args([runs.join("1"), runs.join("2")]).output().unwrap();
     assert!(text(&compared).contains("+50.0"), "{}", text(&compared));
+}
+
+#[test]
+fn every_name_of_a_file_can_be_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = lines(&[lmms(0, "A", "A", "A"), lmms(1, "B", "C", "C")]);
+    let byte = PathBuf::from(OsStr::from_bytes(b"caf\xE9.json"));
+    for name in [Path::new("a,b.json"), &byte, Path::new("c.json"), Path::new("d.json")] {
+        std::fs::write(dir.path().join(name), &log).unwrap();
+    }
+    let run = |arguments: &[&Path]| {
+        let output = bench().current_dir(dir.path()).arg("audit").args(arguments).output().unwrap();
+        (output.status.code().unwrap(), text(&output))
+    };
+    for (name, rows) in [(Path::new("a,b.json"), 2), (&byte, 2), (Path::new("c.json,d.json"), 4)] {
+        let (code, said) = run(&[name]);
+        assert!(code == 0 && said.contains(&format!("rows                  {rows}")), "{said}");
+    }
+    // An unset variable is no empty log.
+    for name in ["", ",", "c.json,", "c.json,,d.json"] {
+        let (code, said) = run(&[Path::new(name)]);
+        assert_eq!(code, 2, "`{name}`: {said}");
+    }
+}
+
+#[test]
+fn an_imported_run_can_be_read_whatever_the_log_says() {
+    let dir = tempfile::tempdir().unwrap();
+    for (number, task) in ["..", "", "a/../../b", "."].into_iter().enumerate() {
+        let inspect = json!({"version": 2, "eval": {"task": task, "model": "m", "dataset": {"samples": u64::MAX}, "config": {"epochs": u64::MAX}},
+            "samples": [{"id": "a", "epoch": 1, "input": "Which?", "choices": ["x", "y"], "target": "A",
+            "output": {"completion": "A", "usage": {"input_tokens": u64::MAX, "output_tokens": 1}},
+            "scores": {"choice": {"value": "C", "answer": "A"}, "match": {"value": "I"}}}]});
+        let log = write(dir.path(), "x.json", &inspect.to_string());
+        let out = dir.path().join(format!("out{number}"));
+        let (_, said) = audit(&[&log], &["--out", out.to_str().unwrap()]);
+        assert!(said.contains("100.0 (N 1), choice") && said.contains("0.0 (N 1), match"), "{said}");
+        let runs: Vec<_> =
+            std::fs::read_dir(out.join("runs/1")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(runs.len() == 1 && runs[0].join("manifest.json").is_file(), "{runs:?}");
+        let report = bench().arg("report").arg(&runs[0]).output().unwrap();
+        assert_eq!(report.status.code(), Some(0), "{}", text(&report));
+    }
 }
 
 #[test]

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use super::ExportError;
 use super::evaluation::Evaluation;
-use super::folder::{Folder, file_name};
+use super::folder::Folder;
 use super::frames::Frames;
+use crate::names::file_name;
 
 /// Form of a log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -30,7 +30,7 @@ pub(super) fn of(
     for sample in samples {
         let sample = sample?;
         let id = sample["id"].as_str().unwrap_or_default();
-        put(&format!("samples/{id}_epoch_{}.json", sample["epoch"]), &sample)?;
+        put(&format!("samples/{}_epoch_{}.json", member(id), sample["epoch"]), &sample)?;
         summaries.push(summary(&sample));
     }
     let summaries = Value::Array(summaries);
@@ -38,6 +38,18 @@ pub(super) fn of(
     put("summaries.json", &summaries)?;
     put("header.json", header)?;
     Ok(zip.finish().map_err(|error| failed(io::Error::other(error)))?.into_inner())
+}
+
+/// A sample's name in the name of its member. Inspect looks for it as it is; one that leads out of the folder, or has
+/// characters that no name of a file should have, is written as in addresses.
+fn member(id: &str) -> String {
+    let is_odd = |c: char| c.is_control() || c == '\\';
+    if !id.contains(is_odd) && !id.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return id.to_owned();
+    }
+    let write =
+        |c: char| if is_odd(c) || c == '/' { format!("%{:02X}", u32::from(c)) } else { c.to_string() };
+    id.chars().map(write).collect()
 }
 
 /// What a list of samples shows of one.
@@ -50,4 +62,24 @@ fn summary(sample: &Value) -> Value {
         summary.insert("error".to_owned(), error["message"].clone());
     }
     Value::Object(summary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::member;
+
+    #[test]
+    fn members_stay_below_the_folder_of_samples() {
+        for (id, name) in [
+            ("q1", "q1"),
+            ("scene/7", "scene/7"),
+            ("../../x", "..%2F..%2Fx"),
+            ("/etc/x", "%2Fetc%2Fx"),
+            ("a/../../x", "a%2F..%2F..%2Fx"),
+            ("..\\x", "..%5Cx"),
+            ("a\nb", "a%0Ab"),
+        ] {
+            assert_eq!(member(id), name);
+        }
+    }
 }

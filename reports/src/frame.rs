@@ -110,6 +110,11 @@ impl Frame {
         Self(sure(self.0.filter(self.flags(flag))))
     }
 
+    /// Some of the columns.
+    pub fn select(&self, names: &[&str]) -> Self {
+        Self(sure(self.0.select(names.iter().copied())))
+    }
+
     /// With the rows in the order of a column of words, byte by byte.
     pub fn sorted(&self, by: &str) -> Self {
         Self(sure(self.0.sort([by], SortMultipleOptions::default())))
@@ -128,12 +133,24 @@ impl Frame {
         self
     }
 
+    /// Adds the rows of another frame with the same columns.
+    pub fn append(&mut self, other: Self) {
+        sure(self.0.vstack_mut_owned(other.0));
+    }
+
+    /// The same rows in one piece: a value is found at once, wherever its rows were appended.
+    pub fn in_one_piece(mut self) -> Self {
+        self.0.rechunk_mut();
+        self
+    }
+
     /// Frames of the same columns below one another.
     pub fn stack(frames: impl IntoIterator<Item = Self>) -> Option<Self> {
-        frames.into_iter().reduce(|mut all, frame| {
-            sure(all.0.vstack_mut(&frame.0));
+        let all = frames.into_iter().reduce(|mut all, frame| {
+            all.append(frame);
             all
-        })
+        });
+        all.map(Self::in_one_piece)
     }
 
     /// Frames of the rows with equal keys, in the order in which keys come first.

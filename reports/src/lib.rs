@@ -58,12 +58,11 @@ pub use prices::{Price, Prices, TokenPrices};
 pub use probes::Probed;
 pub use protocols::{Side, TwoProtocols};
 pub use repeats::{Measure, Repeats, pass_at};
-pub use runs::{Damaged, ReportError, Run, find_runs, readable_runs};
+pub use runs::{Damaged, ReportError, Run, RunDigest, count_runs, find_runs, readable_runs};
 pub use show::{json, markdown, terminal};
 pub use training::{ABOUT, About, TRAINING, Training};
 
 use frame::{Frame, Values};
-use runs::RunDigest;
 use settings::Settings;
 
 /// Everything a report shows.
@@ -138,13 +137,16 @@ impl Report {
         Self::of(counted.into_iter().collect::<Result<_, _>>()?, paper_row)
     }
 
-    /// Builds the report of run directories, or folders of them. Each run is counted up and dropped
-    /// before the next, so that any number of them fits into memory.
+    /// Builds the report of run directories, or folders of them. Records are counted up a part at a time, so that runs of
+    /// any number and length fit into memory.
     ///
     /// # Errors
     /// As [`build`](Self::build), a directory that holds no run, or no run that can be read.
     pub fn read(paths: &[PathBuf], paper_row: Option<&str>) -> Result<Self, ReportError> {
-        let (mut counted, damaged) = runs::readable(paths, |path| Run::read(path)?.count())?;
+        let (mut counted, damaged) = runs::readable(paths, |path| {
+            let run = RunDigest::read(path)?;
+            run.check().map(|()| run)
+        })?;
         name_runs(counted.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
         Ok(Self { damaged, ..Self::of(counted, paper_row)? })
     }
@@ -184,7 +186,7 @@ impl Report {
             claims::Evidence { settings: &settings, cells: &cells, samples: &samples, trainings: &trainings };
         let claims = claims::judge(&claims::Claims::embedded()?, &paper, &evidence)?;
         let (probes, repeats) = (probes::probed(&sorted), repeats::repeats(&sorted));
-        let protocols = protocols::two_protocols(&paper, &sorted, &rows)?;
+        let protocols = protocols::two_protocols(&paper, &sorted.iter().collect::<Vec<_>>(), &rows)?;
         let contrasts = contrast::among(&sorted.iter().map(contrast::Side::from).collect::<Vec<_>>());
         let (damaged, study, deviations) = (Vec::new(), None, Vec::new());
         Ok(Self { cells, not_run, damaged, claims, contrasts, probes, protocols, repeats, study, deviations })

@@ -63,7 +63,7 @@ pub struct Side {
 /// The data are damaged.
 pub(crate) fn two_protocols(
     paper: &PaperNumbers,
-    runs: &[RunDigest],
+    runs: &[&RunDigest],
     rows: &[Option<&str>],
 ) -> Result<Vec<TwoProtocols>, PaperError> {
     let authors = Authors::embedded().map_err(|error| PaperError::Damaged(error.to_string()))?;
@@ -78,7 +78,7 @@ pub(crate) fn two_protocols(
         let of = |wanted: &str| {
             let mut all = runs.iter().zip(rows);
             all.find(|(run, name)| **name == Some(wanted) && run.manifest.task.name == *task)
-                .map(|(run, _)| run)
+                .map(|(run, _)| *run)
         };
         let (table, own) = (of(model), of(&format!("{model}{BY_AUTHORS}")));
         // A model that is not in the table has its authors' number alone.
@@ -101,7 +101,7 @@ pub(crate) fn of_one_model(runs: [&Manifest; 2]) -> bool {
 ///
 /// # Errors
 /// The data are damaged.
-pub(crate) fn beside(runs: &[RunDigest]) -> Result<Vec<TwoProtocols>, PaperError> {
+pub(crate) fn beside(runs: &[&RunDigest]) -> Result<Vec<TwoProtocols>, PaperError> {
     let rows: Vec<Option<&str>> = runs.iter().map(|run| run.manifest.paper_row.as_deref()).collect();
     two_protocols(&PaperNumbers::embedded()?, runs, &rows)
 }

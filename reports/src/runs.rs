@@ -1,12 +1,12 @@
 //! Finds and reads run directories.
 
 mod check;
+mod digest;
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -14,17 +14,17 @@ use paravt_suite::journal::{self, JournalError};
 use paravt_suite::printable::printable_line;
 use paravt_suite::record::Record;
 use paravt_suite::run::Manifest;
-use paravt_suite::summary::{Summary, SummaryError, summarize};
+use paravt_suite::summary::{self, Summary, SummaryError, summarize};
 use rayon::prelude::*;
 
 use crate::frame::Frame;
 use crate::labels::name_runs;
 use crate::paper::PaperError;
-use crate::rows::{Digest, Rows, samples};
-use crate::settings::DataFacts;
+use crate::rows::samples;
 use crate::training::{TRAINING, Training};
 
 pub(crate) use check::check_record;
+pub use digest::RunDigest;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -82,29 +82,6 @@ pub struct Run {
     pub training: Training,
 }
 
-/// A run counted up: what a report needs of it once its records are gone.
-#[derive(Debug)]
-pub struct RunDigest {
-    /// The run directory.
-    pub path: PathBuf,
-    /// Manifest.
-    pub manifest: Manifest,
-    /// All numbers.
-    pub summary: Summary,
-    /// Bytes of a torn last line that were left out.
-    pub torn_bytes: u64,
-    /// Training curves.
-    pub training: Training,
-    /// Position in the list of runs that the report is built from.
-    pub position: usize,
-    /// Its samples, for pairs with those of other runs.
-    pub samples: Frame,
-    /// Sums over its frames.
-    pub digest: Arc<Digest>,
-    /// Data and losses of the records.
-    pub facts: DataFacts,
-}
-
 impl Run {
     /// All numbers of the run.
     ///
@@ -121,29 +98,15 @@ impl Run {
         samples(&self.manifest.plan.switches, &self.records).frame
     }
 
-    /// The frames of the run.
-    pub fn rows(&self) -> Rows {
-        let manifest = &self.manifest;
-        Rows::of(&manifest.task, &manifest.plan.switches, &manifest.records_selected(), &self.records)
-    }
-
     /// Counts the records up.
     ///
     /// # Errors
     /// They do not belong together.
     pub fn count(&self) -> Result<RunDigest, ReportError> {
-        let (summary, rows) = (self.summary()?, self.rows());
-        Ok(RunDigest {
-            path: self.path.clone(),
-            manifest: self.manifest.clone(),
-            summary,
-            torn_bytes: self.torn_bytes,
-            training: self.training.clone(),
-            position: 0,
-            digest: Arc::new(Digest::of(&rows)),
-            samples: rows.samples.frame,
-            facts: DataFacts::of(&self.records),
-        })
+        let manifest = &self.manifest;
+        summary::check(&manifest.task, manifest.expected_records(), &self.records)
+            .map_err(|source| ReportError::Summary { path: self.path.clone(), source })?;
+        Ok(self.digest())
     }
 
     /// Reads a run directory.
@@ -151,23 +114,29 @@ impl Run {
     /// # Errors
     /// There is no run, it is damaged, or a record does not belong to it.
     pub fn read(path: PathBuf) -> Result<Self, ReportError> {
-        for name in [journal::MANIFEST, journal::JOURNAL, TRAINING] {
-            // Opening a named pipe would block until there is a writer.
-            let file = path.join(name);
-            if std::fs::metadata(&file).is_ok_and(|metadata| !metadata.is_file()) {
-                return Err(ReportError::NotAFile(file));
-            }
-        }
-        let mut manifest = journal::read_manifest(&path)?;
-        for name in [&mut manifest.task.name, &mut manifest.task.title, &mut manifest.backend.model] {
-            *name = printable_line(name).into_owned();
-        }
-        manifest.label = manifest.label.map(|label| printable_line(&label).into_owned());
+        let manifest = manifest(&path)?;
         let contents = journal::read(&path)?;
         check::records(&path, &manifest, &contents.records)?;
         let training = Training::read(&path)?;
         Ok(Self { path, manifest, records: contents.records, torn_bytes: contents.torn_bytes, training })
     }
+}
+
+/// The manifest of a run directory whose files are all files, with names that a terminal can show.
+fn manifest(path: &Path) -> Result<Manifest, ReportError> {
+    for name in [journal::MANIFEST, journal::JOURNAL, TRAINING] {
+        // Opening a named pipe would block until there is a writer.
+        let file = path.join(name);
+        if std::fs::metadata(&file).is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(ReportError::NotAFile(file));
+        }
+    }
+    let mut manifest = journal::read_manifest(path)?;
+    for name in [&mut manifest.task.name, &mut manifest.task.title, &mut manifest.backend.model] {
+        *name = printable_line(name).into_owned();
+    }
+    manifest.label = manifest.label.map(|label| printable_line(&label).into_owned());
+    Ok(manifest)
 }
 
 /// Folders below a given one that are searched for runs: a recipe keeps its own in `stages/STAGE/SPLIT`.
@@ -233,6 +202,17 @@ pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
         run_directories(paths)?.into_par_iter().map(Run::read).collect::<Result<_, _>>()?;
     name_runs(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
     Ok(runs)
+}
+
+/// As [`find_runs`], counted up: no record is kept.
+///
+/// # Errors
+/// A folder without a run, or a damaged one.
+pub fn count_runs(paths: &[PathBuf]) -> Result<Vec<RunDigest>, ReportError> {
+    let counted = on_all_cores(&run_directories(paths)?, |path| RunDigest::read(path.clone()));
+    let mut counted: Vec<RunDigest> = counted.into_iter().collect::<Result<_, _>>()?;
+    name_runs(counted.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
+    Ok(counted)
 }
 
 /// As [`find_runs`], without the runs that cannot be read.

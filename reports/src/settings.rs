@@ -2,6 +2,7 @@
 //! (`data/settings.toml`) against a run's manifest and records.
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::file::FROM_FILE;
@@ -95,21 +96,19 @@ pub struct DataFacts {
 }
 
 impl DataFacts {
-    /// Counts a run's records.
-    pub fn of(records: &[Record]) -> Self {
-        let videos: HashSet<_> = records.iter().map(|record| &record.sample.video).collect();
-        let flagged = |flag: &str| {
-            let has_flag = |record: &&Record| record.sample.flags.iter().any(|has| has == flag);
-            records.iter().filter(has_flag).count()
-        };
-        Self {
-            recorded: records.len(),
-            videos: videos.len(),
-            unpublished: flagged(NOT_PUBLISHED),
-            without_subtitles: flagged(NO_SUBTITLES),
-            shows_subtitles: records.iter().any(|record| record.sample.question.subtitles.is_some()),
-            lost: Lost::of(records),
+    /// Counts a record; `videos` has those of the records before.
+    pub(crate) fn add(&mut self, record: &Record, videos: &mut HashSet<PathBuf>) {
+        let sample = &record.sample;
+        let has_flag = |flag: &str| usize::from(sample.flags.iter().any(|has| has == flag));
+        self.recorded += 1;
+        if !videos.contains(&sample.video) {
+            videos.insert(sample.video.clone());
+            self.videos += 1;
         }
+        self.unpublished += has_flag(NOT_PUBLISHED);
+        self.without_subtitles += has_flag(NO_SUBTITLES);
+        self.shows_subtitles |= sample.question.subtitles.is_some();
+        self.lost.add(record);
     }
 }
 

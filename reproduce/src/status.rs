@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use paravt_files::{quote, quote_path};
-use paravt_suite::journal;
+use paravt_suite::journal::{self, JournalError, Stored};
 use paravt_suite::redact;
 use paravt_train::log::FILE as CURVES;
 use serde::{Deserialize, Serialize};
@@ -243,15 +243,27 @@ fn samples(folder: &Path, splits: &[String]) -> (Option<String>, Option<String>)
         let Ok(manifest) = journal::read_manifest(&run) else { continue };
         all += manifest.expected_records();
         // One that is damaged is named by what reads it.
-        let read = journal::read(&run).unwrap_or_default().records;
-        records += read.len();
-        for error in read.into_iter().filter_map(|record| record.error) {
-            failed += 1;
-            last = Some(format!("a sample failed: {}", error.message));
-        }
+        let Ok((read, errors, latest)) = counted(&run) else { continue };
+        records += read;
+        failed += errors;
+        last = latest.map(|message| format!("a sample failed: {message}")).or(last);
     }
     let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
     ((all > 0).then(|| format!("{records}/{all}{failures}")), last)
+}
+
+/// Records of a run, failed ones among them, and the last one's message.
+fn counted(run: &Path) -> Result<(usize, usize, Option<String>), JournalError> {
+    let (mut records, mut failed, mut last) = (0, 0, None);
+    Stored::find(run)?.each(|part| {
+        records += part.len();
+        for error in part.into_iter().filter_map(|record| record.error) {
+            failed += 1;
+            last = Some(error.message);
+        }
+        Ok::<_, JournalError>(())
+    })?;
+    Ok((records, failed, last))
 }
 
 /// Logs of a stage that are there: of the programs that it ran, and of this one.

@@ -4,17 +4,18 @@
 //! line end; a complete line is never cut off, whatever it holds. A sample that is run again (after
 //! a failure) appends a second record; the last one of a sample and epoch counts.
 
+mod stored;
 mod writer;
 
-use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use crate::format::{self, VersionError};
 use crate::record::{RECORD_VERSION, Record};
 use crate::run::{Manifest, RUN_VERSION};
 
+pub use stored::Stored;
 pub use writer::{Journal, RunDir, same_run, write_file, write_summary};
 
 /// File names inside a run directory.
@@ -105,29 +106,14 @@ pub struct Contents {
 /// # Errors
 /// A damaged line, a record of a newer version, I/O.
 pub fn read(dir: &Path) -> Result<Contents, JournalError> {
-    let path = dir.join(JOURNAL);
-    let Some(file) = open_regular(&path)? else { return Ok(Contents::default()) };
-    let mut reader = BufReader::with_capacity(1 << 20, file);
-    let mut by_key: HashMap<(String, usize), Record> = HashMap::new();
-    let mut contents = Contents::default();
-    let mut line = Vec::new();
-    for number in 1.. {
-        line.clear();
-        let length = reader.read_until(b'\n', &mut line).at(&path, "cannot read")?;
-        if length == 0 {
-            break;
-        }
-        if line.last() != Some(&b'\n') {
-            contents.torn_bytes = length as u64;
-            break;
-        }
-        let record = parse_record(&line, &path, number)?;
-        contents.good_bytes += length as u64;
-        by_key.insert((record.sample.uid.clone(), record.epoch), record);
-    }
-    contents.records = by_key.into_values().collect();
-    sort_by_row(&mut contents.records);
-    Ok(contents)
+    let stored = Stored::find(dir)?;
+    let (good_bytes, torn_bytes) = (stored.good_bytes, stored.torn_bytes);
+    let mut records = Vec::with_capacity(stored.len());
+    stored.each(|part| {
+        records.extend(part);
+        Ok::<_, JournalError>(())
+    })?;
+    Ok(Contents { records, good_bytes, torn_bytes })
 }
 
 /// Puts records into the order of their rows.

@@ -1,6 +1,7 @@
 //! From records to the numbers of one split.
 
 mod fours;
+mod summing;
 #[cfg(test)]
 mod tests;
 mod unread;
@@ -11,19 +12,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::profile::{ErrorCounting, Switches};
 use crate::protocol::Fidelity;
-use crate::record::{ModelCall, Outcome, Record, SampleErrorClass, ToolOutcome};
+use crate::record::{Record, SampleErrorClass};
 use crate::run::{GroupSizes, Selection};
 use crate::sample::{QuestionKind, Sample};
 use crate::scoring::{Metric, MetricValue, Over, RAISES};
 use crate::task::TaskSpec;
-pub use fours::{Four, fours};
+pub use fours::{Four, Fours};
+pub use summing::Summing;
 pub use unread::Unread;
 
 /// The only tag by which the reference's driver breaks a score down.
 const DURATION: &str = "duration";
 
 /// All numbers of one split. Shares and IoU are between 0 and 1.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
     /// Name of the split.
@@ -147,6 +149,15 @@ pub struct ToolUse {
 }
 
 impl Summary {
+    /// Refuses more records than expected.
+    ///
+    /// # Errors
+    /// As it says.
+    pub fn within_expected(&self) -> Result<(), SummaryError> {
+        let (expected, found) = (self.n_expected, self.n_recorded);
+        if found > expected { Err(SummaryError::TooMany { expected, found }) } else { Ok(()) }
+    }
+
     /// The official headline: the mean over samples, or over groups where the benchmark has it so.
     pub fn headline(&self) -> &MetricValue {
         &self.metrics[0]
@@ -199,99 +210,16 @@ pub fn summarize(
 ) -> Result<Summary, SummaryError> {
     let expected = selection.sizes.expected;
     check(spec, expected, records)?;
-    let (open, main): (Vec<&Record>, Vec<&Record>) =
-        records.iter().partition(|record| record.sample.gold.is_excluded_from_headline());
-    let counted: Vec<&Record> = main.iter().copied().filter(|record| counts(record, switches)).collect();
-    let every_row = switches.errors == ErrorCounting::EveryExpectedRow;
-    let expected_open = selection.sizes.open_ended.max(open.len());
-    let expected_main = expected.saturating_sub(expected_open);
-    let groups = |tag: &str, order: &[String]| {
-        let sizes = selection.sizes.groups.get(tag).filter(|_| every_row);
-        groups(&counted, tag, order, switches, sizes)
-    };
-    let n = if every_row { expected_main } else { counted.len() };
-    let sum: f64 = counted.iter().map(|record| record.score.value).sum();
-
-    let breakdowns: Vec<BreakdownSummary> = spec
-        .breakdowns
-        .iter()
-        .map(|breakdown| BreakdownSummary {
-            tag: breakdown.tag.clone(),
-            title: breakdown.title.clone(),
-            groups: groups(&breakdown.tag, &breakdown.order),
-        })
-        // A tag that no row has: a column of some forms of the data only.
-        .filter(|breakdown| !breakdown.groups.is_empty())
-        .collect();
-    let of = |name: String, value: f64, n: usize, over: Over| MetricValue { name, value, n, over };
-    let fours = fours(spec, switches, selection, records);
-    let of_fours = |name, value, n| of(name, value, n, Over::Fours);
-    let mut fours =
-        fours::means(&spec.metric, &fours).into_iter().map(|(name, n, value)| of_fours(name, value, n));
-    let over_groups = spec.metric.macro_over().map(|tag| {
-        let groups = merged(&spec.metric, groups(tag, &[]));
-        of(format!("mean over {tag}"), macro_mean(&groups), groups.len(), Over::Groups)
-    });
-    let over_samples = of(spec.metric.name().to_owned(), ratio(sum, n), n, Over::Samples);
-    let recall = spec.metric.thresholds().iter().map(|threshold| {
-        let reached = counted.iter().filter(|record| record.score.value >= *threshold).count();
-        of(format!("R@{threshold}"), ratio(reached as f64, n), n, Over::Threshold)
-    });
-    let errors = error_classes(records);
-    let n_errors = errors.values().sum();
-    Ok(Summary {
-        task: spec.name.clone(),
-        metrics: over_groups
-            .into_iter()
-            .chain(fours.next())
-            .chain([over_samples])
-            .chain(recall)
-            .chain(fours)
-            .collect(),
-        n,
-        n_expected: expected,
-        n_recorded: records.len(),
-        n_scored: count(records, |record| record.score.outcome == Outcome::Scored),
-        n_unparsed: count(records, |record| record.score.outcome == Outcome::Unparsed),
-        unread: Unread::of(records),
-        n_errors,
-        errors,
-        n_frame_loss: count(records, |record| record.transcript.frame_loss.is_some()),
-        n_decode_timeouts: count(records, |record| record.transcript.decode_timeout),
-        n_truncated: count(records, |record| record.transcript.truncated),
-        n_short_prompts: with_call(records, |call| call.forecast_tokens.is_some()),
-        n_dropped_calls: records.iter().map(|record| record.transcript.dropped_calls).sum(),
-        n_reasoning: with_call(records, |call| call.reasoning.is_some()),
-        n_reassembled: with_call(records, |call| call.reassembled),
-        value_over_expected: ratio(main.iter().map(|record| record.score.value).sum(), expected_main),
-        own: own_scores(&main, n),
-        breakdowns,
-        open_ended: (expected_open > 0).then(|| Group {
-            label: "open-ended (exact match)".to_owned(),
-            n: expected_open,
-            value: ratio(open.iter().map(|record| record.score.value).sum(), expected_open),
-        }),
-        tools: tool_use(records, switches),
-        prompt_tokens: usage(records, |usage| usage.prompt_tokens),
-        completion_tokens: usage(records, |usage| usage.completion_tokens),
-        sample_seconds: records.iter().map(|record| record.measured.seconds).sum(),
-        flags: flags(records),
-        complete: records.len() == expected && n_errors == 0,
-    })
+    let mut summing = Summing::new(spec, switches, selection);
+    records.iter().for_each(|record| summing.add(record));
+    Ok(summing.finish())
 }
 
-fn own_scores(main: &[&Record], n: usize) -> Option<OwnSummary> {
-    let own = || main.iter().filter_map(|record| record.own.as_ref());
-    let fidelity = own().next()?.fidelity;
-    Some(OwnSummary { fidelity, value: ratio(own().map(|own| own.score.value).sum(), n), n })
-}
-
-/// Samples with a model call of this kind.
-fn with_call(records: &[Record], is: impl Fn(&ModelCall) -> bool) -> usize {
-    count(records, |record| record.transcript.calls.iter().any(&is))
-}
-
-fn check(spec: &TaskSpec, expected: usize, records: &[Record]) -> Result<(), SummaryError> {
+/// Refuses records that do not belong together.
+///
+/// # Errors
+/// More records than expected, two of one sample, of another split, or of several profiles.
+pub fn check(spec: &TaskSpec, expected: usize, records: &[Record]) -> Result<(), SummaryError> {
     if records.len() > expected {
         return Err(SummaryError::TooMany { expected, found: records.len() });
     }
@@ -351,39 +279,6 @@ fn raised(record: &Record, switches: &Switches) -> bool {
     switches.errors == ErrorCounting::Upstream && (by_error || by_score)
 }
 
-/// Group means of one tag; a record with several labels counts in each. With `sizes`, a label's
-/// denominator is what the run must have of it, recorded or not.
-fn groups(
-    counted: &[&Record],
-    tag: &str,
-    order: &[String],
-    switches: &Switches,
-    sizes: Option<&BTreeMap<String, usize>>,
-) -> Vec<Group> {
-    let expected = |label: &str| sizes.and_then(|sizes| sizes.get(label)).copied().unwrap_or_default();
-    let labels = sizes.into_iter().flat_map(BTreeMap::keys);
-    let mut sums: BTreeMap<&str, (f64, usize)> = labels.map(|label| (label.as_str(), (0.0, 0))).collect();
-    for record in counted {
-        if leaves_groups(record, tag, switches) {
-            continue;
-        }
-        for label in record.sample.tags.get(tag).into_iter().flatten() {
-            let entry = sums.entry(label).or_default();
-            entry.0 += record.score.value;
-            entry.1 += 1;
-        }
-    }
-    let mut groups: Vec<Group> = sums
-        .into_iter()
-        .map(|(label, (sum, recorded))| {
-            let n = recorded.max(expected(label));
-            Group { label: label.to_owned(), n, value: ratio(sum, n) }
-        })
-        .collect();
-    groups.sort_by_key(|group| order.iter().position(|label| *label == group.label).unwrap_or(order.len()));
-    groups
-}
-
 /// The groups with those that count as one merged, last.
 fn merged(metric: &Metric, mut groups: Vec<Group>) -> Vec<Group> {
     for (label, parts) in metric.merged().into_iter().flatten() {
@@ -401,54 +296,6 @@ fn merged(metric: &Metric, mut groups: Vec<Group>) -> Vec<Group> {
 /// The mean over groups: each counts once.
 fn macro_mean(groups: &[Group]) -> f64 {
     ratio(groups.iter().map(|group| group.value).sum(), groups.len())
-}
-
-fn error_classes(records: &[Record]) -> BTreeMap<String, usize> {
-    let mut classes = BTreeMap::new();
-    for error in records.iter().filter_map(|record| record.error.as_ref()) {
-        *classes.entry(error.class.as_str().to_owned()).or_default() += 1;
-    }
-    classes
-}
-
-/// Upstream's empty results say that no call was made: so do the means over samples under its counting.
-fn tool_use(records: &[Record], switches: &Switches) -> ToolUse {
-    let calls_of = |record: &Record| {
-        if raised(record, switches) { 0 } else { record.transcript.tool_calls.len() }
-    };
-    let calls = || records.iter().flat_map(|record| &record.transcript.tool_calls);
-    let windows: Vec<f64> =
-        calls().filter_map(|call| Some(call.end? - call.start?)).filter(|length| *length > 0.0).collect();
-    let outcomes = |wanted: fn(&ToolOutcome) -> bool| calls().filter(|call| wanted(&call.outcome)).count();
-    ToolUse {
-        calls_per_sample: ratio(records.iter().map(calls_of).sum::<usize>() as f64, records.len()),
-        share_with_calls: ratio(count(records, |record| calls_of(record) > 0) as f64, records.len()),
-        mean_window_seconds: (!windows.is_empty()).then(|| ratio(windows.iter().sum(), windows.len())),
-        crop_failures: outcomes(|outcome| matches!(outcome, ToolOutcome::CropFailed { .. })),
-        malformed: outcomes(|outcome| matches!(outcome, ToolOutcome::Malformed { .. })),
-        forced: count(records, |record| record.transcript.forced),
-        cut_summaries: model_calls(records).filter(|call| call.is_subagent() && call.is_cut()).count(),
-    }
-}
-
-fn model_calls(records: &[Record]) -> impl Iterator<Item = &ModelCall> {
-    records.iter().flat_map(|record| &record.transcript.calls)
-}
-
-fn usage(records: &[Record], field: fn(&crate::backend::Usage) -> u64) -> u64 {
-    model_calls(records).filter_map(|call| call.usage.as_ref()).map(field).sum()
-}
-
-fn flags(records: &[Record]) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    for flag in records.iter().flat_map(|record| &record.sample.flags) {
-        *counts.entry(flag.clone()).or_default() += 1;
-    }
-    counts
-}
-
-fn count(records: &[Record], wanted: impl Fn(&Record) -> bool) -> usize {
-    records.iter().filter(|record| wanted(record)).count()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::contrast::{Contrast, Side};
 use crate::protocols::{self, TwoProtocols};
-use crate::runs::{ReportError, Run};
+use crate::runs::{ReportError, Run, RunDigest};
 
 pub use crate::contrast::Pair;
 pub use crate::pairs::{Flip, Flips, Pairs};
@@ -47,6 +47,15 @@ pub struct RunComparison {
 /// Runs of different profiles, which are never mixed but for [two protocols](RunComparison::protocols), several runs of one split on one side, or no
 /// split in common.
 pub fn compare(a: &[Run], b: &[Run]) -> Result<RunComparison, ReportError> {
+    let [a, b] = [a, b].map(|runs| runs.iter().map(Run::digest).collect::<Vec<_>>());
+    compare_counted(&a, &b)
+}
+
+/// As [`compare`], of runs that are counted up.
+///
+/// # Errors
+/// As it.
+pub fn compare_counted(a: &[RunDigest], b: &[RunDigest]) -> Result<RunComparison, ReportError> {
     unambiguous("A", a)?;
     unambiguous("B", b)?;
     let sides: Vec<Side<'_>> = a.iter().chain(b).map(Side::from).collect();
@@ -84,7 +93,7 @@ fn partner(run: &Side<'_>, at: usize, first: &[Side<'_>], second: &[Side<'_>]) -
 fn of_sides(
     [a, b]: [&[Side<'_>]; 2],
     starts: [usize; 2],
-    runs: [&[Run]; 2],
+    runs: [&[RunDigest]; 2],
 ) -> Result<RunComparison, ReportError> {
     let (mut pairs, mut beside) = (Vec::new(), Vec::new());
     let (mut unmatched, mut only_a, mut met) = (Vec::new(), Vec::new(), Vec::new());
@@ -97,7 +106,9 @@ fn of_sides(
         met.push(other);
         let two_protocols = protocols::of_one_model([run.manifest, b[other].manifest]);
         if two_protocols {
-            beside.extend([runs[0][at].count()?, runs[1][other].count()?]);
+            let two = [&runs[0][at], &runs[1][other]];
+            two.iter().try_for_each(|run| run.check())?;
+            beside.extend(two);
         }
         match Pair::of([(starts[0] + at, run), (starts[1] + other, &b[other])]) {
             Err(ReportError::Profiles { .. }) if two_protocols => {}
@@ -118,7 +129,7 @@ fn of_sides(
 }
 
 /// Refuses two runs of one split: which one is meant would depend on the order of folders.
-fn unambiguous(side: &'static str, runs: &[Run]) -> Result<(), ReportError> {
+fn unambiguous(side: &'static str, runs: &[RunDigest]) -> Result<(), ReportError> {
     for (index, run) in runs.iter().enumerate() {
         let task = &run.manifest.task.name;
         if let Some(other) = runs[..index].iter().find(|other| other.manifest.task.name == *task) {

@@ -18,8 +18,7 @@ use serde::Serialize;
 use crate::decide::{Lost, Margin, Verdict, decide};
 use crate::frame::Frame;
 use crate::question::{Factor, Question};
-use crate::runs::{Run, RunDigest};
-use crate::settings::DataFacts;
+use crate::runs::RunDigest;
 use crate::tone::Tone;
 
 pub(crate) use among::among;
@@ -47,21 +46,12 @@ impl<'a> Side<'a> {
     pub(crate) fn question(&self, second: &Self) -> Question {
         Question::of([self.manifest, second.manifest], [self.subtitles, second.subtitles])
     }
-
-    fn new(manifest: &'a Manifest, samples: Frame, facts: &DataFacts) -> Self {
-        Self { manifest, samples, lost: facts.lost, subtitles: facts.shows_subtitles }
-    }
-}
-
-impl<'a> From<&'a Run> for Side<'a> {
-    fn from(run: &'a Run) -> Self {
-        Self::new(&run.manifest, run.samples(), &DataFacts::of(&run.records))
-    }
 }
 
 impl<'a> From<&'a RunDigest> for Side<'a> {
     fn from(run: &'a RunDigest) -> Self {
-        Self::new(&run.manifest, run.samples.clone(), &run.facts)
+        let RunDigest { manifest, samples, facts, .. } = run;
+        Self { manifest, samples: samples.clone(), lost: facts.lost, subtitles: facts.shows_subtitles }
     }
 }
 

@@ -38,15 +38,18 @@ impl Lost {
     /// Counts a run's records.
     pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
         let mut lost = Self::default();
-        for record in records {
-            let classes = [record.error.is_some(), aborted(record), record.transcript.frame_loss.is_some()];
-            lost.of += 1;
-            lost.failed += usize::from(classes[0]);
-            lost.aborted += usize::from(classes[1]);
-            lost.frame_less += usize::from(classes[2]);
-            lost.rows += usize::from(classes.contains(&true));
-        }
+        records.into_iter().for_each(|record| lost.add(record));
         lost
+    }
+
+    /// Counts a record.
+    pub(crate) fn add(&mut self, record: &Record) {
+        let classes = [record.error.is_some(), aborted(record), record.transcript.frame_loss.is_some()];
+        self.of += 1;
+        self.failed += usize::from(classes[0]);
+        self.aborted += usize::from(classes[1]);
+        self.frame_less += usize::from(classes[2]);
+        self.rows += usize::from(classes.contains(&true));
     }
 
     /// Rows that may be lost: [`MAX_LOST`] of those recorded, rounded down.

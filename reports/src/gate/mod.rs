@@ -250,7 +250,8 @@ fn contrasts(mut compared: Vec<(Run, &Run)>) -> Vec<Contrast> {
         }
     }
     let pairs = compared.iter().zip(&manifests).filter_map(|((entry, run), manifest)| {
-        let [entry, run] = [Side::from(entry), Side { manifest, ..Side::from(*run) }];
+        let [entry, run] = [entry, *run].map(Run::digest);
+        let [entry, run] = [Side::from(&entry), Side { manifest, ..Side::from(&run) }];
         // Runs without a sample in common have nothing to compare.
         Pair::of([(0, &entry), (1, &run)]).ok()
     });

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::Rows;
+use paravt_suite::run::Selection;
+use paravt_suite::summary::Four;
+
+use super::bands;
+use super::of_record::cluster_of;
+use super::sums::{Sums, Videos};
 use crate::decide::Effect;
 use crate::frame::Frame;
 use crate::statistics::Cluster;
-
-/// Equal parts of a video's length in which windows are counted.
-pub const BINS: usize = 20;
 
 /// Numbers of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,7 +25,7 @@ pub struct Digest {
     pub fours: BTreeMap<String, Cluster>,
     /// Samples by the largest number of calls in one turn.
     pub widths: BTreeMap<u64, u32>,
-    /// Number of windows that overlap each of [`BINS`] equal parts of the video's length; empty without windows.
+    /// Number of windows that overlap each of [`BINS`](super::BINS) equal parts of the video's length; empty without windows.
     pub windows: Vec<u32>,
     /// Seconds of all samples in which media were decoded.
     pub media_seconds: f64,
@@ -85,34 +87,38 @@ pub struct Frames {
 }
 
 impl Digest {
-    /// Sums up the frames of a run.
-    pub fn of(rows: &Rows) -> Self {
-        let samples = &rows.samples.frame;
-        let mut groups = BTreeMap::new();
-        for group in rows.labels.partition(&["tag", "label"]) {
-            let first = |name| group.texts(name).flatten().next().unwrap_or_default().to_owned();
-            groups.insert((first("tag"), first("label")), group.clusters("video", "score"));
+    /// Sums up a run: its [`samples`](super::samples), and what was summed beside them.
+    pub(crate) fn of(samples: &Frame, sums: Sums<'_>, selection: &Selection) -> Self {
+        let mut fours = Videos::default();
+        for Four { value, last } in sums.fours.finish(selection) {
+            last.into_iter().for_each(|last| fours.add(&cluster_of(&last.video), value));
         }
+        let of_tag = |(tag, labels): (&str, BTreeMap<String, Videos>)| {
+            let tag = tag.to_owned();
+            labels.into_iter().map(move |(label, videos)| ((tag.clone(), label), videos.by_name()))
+        };
+        let band = |((grouping, group), videos): ((usize, usize), Videos)| {
+            let [title, label] = bands::names(grouping, group).map(str::to_owned);
+            Band { title, label, clusters: videos.by_name() }
+        };
         let mut widths = BTreeMap::new();
         samples.counts("parallel_calls").flatten().for_each(|width| *widths.entry(width).or_default() += 1);
-        let calls = &rows.calls.frame;
-        let ends = calls.reals("start_share").zip(calls.reals("end_share"));
+        let has_windows = sums.windows.iter().any(|count| *count > 0);
         Self {
-            clusters: samples.filter("counted").clusters("video", "score"),
-            own: by_own_extraction(&samples.filter("counted"))
-                .map_or_else(BTreeMap::new, |own| own.clusters("video", "score")),
-            groups,
-            fours: rows.fours.clusters("video", "score"),
+            clusters: sums.clusters.by_name(),
+            own: sums.own.unwrap_or_default().by_name(),
+            groups: sums.groups.into_iter().flat_map(of_tag).collect(),
+            fours: fours.by_name(),
             widths,
-            windows: bins(&ends.filter_map(|(start, end)| start.zip(end)).collect::<Vec<_>>()),
+            windows: if has_windows { sums.windows.to_vec() } else { Vec::new() },
             media_seconds: samples.reals("media_seconds").flatten().sum(),
             seconds: Spread::of(samples.reals("seconds").flatten().collect()),
-            first_token: Spread::of(rows.answers.reals("first_token_seconds").flatten().collect()),
-            token: Spread::of(rows.answers.reals("token_seconds").flatten().collect()),
-            prompt_rate: Spread::of(rows.answers.reals("prompt_rate").flatten().collect()),
-            bands: bands(&rows.bands),
+            first_token: Spread::of(sums.first_token),
+            token: Spread::of(sums.token),
+            prompt_rate: Spread::of(sums.prompt_rate),
+            bands: sums.bands.into_iter().map(band).collect(),
             frames: Frames::of(samples),
-            chance: chance(&samples.filter("counted")),
+            chance: chance(&samples.select(&["counted", "chance"]).filter("counted")),
         }
     }
 
@@ -170,27 +176,10 @@ pub(crate) fn by_own_extraction(samples: &Frame) -> Option<Frame> {
     has_own.then(|| samples.clone().with("score", own.into_iter().map(Option::unwrap_or_default).collect()))
 }
 
-fn bands(rows: &Frame) -> Vec<Band> {
-    let band = |group: Frame| {
-        let first = |name| group.texts(name).flatten().next().unwrap_or_default().to_owned();
-        Band { title: first("tag"), label: first("label"), clusters: group.clusters("video", "score") }
-    };
-    rows.partition(&["tag", "label"]).into_iter().map(band).collect()
-}
-
 fn chance(counted: &Frame) -> Option<f64> {
     let chances: Option<Vec<f64>> = counted.reals("chance").collect();
     let chances = chances.filter(|chances| !chances.is_empty())?;
     Some(chances.iter().sum::<f64>() / chances.len() as f64)
-}
-
-fn bins(windows: &[(f64, f64)]) -> Vec<u32> {
-    let overlapping = |bin: usize| {
-        let (from, to) = (bin as f64 / BINS as f64, (bin + 1) as f64 / BINS as f64);
-        windows.iter().filter(|(start, end)| *start < to && *end > from).count() as u32
-    };
-    let bins: Vec<u32> = (0..BINS).map(overlapping).collect();
-    if bins.iter().any(|count| *count > 0) { bins } else { Vec::new() }
 }
 
 #[cfg(test)]

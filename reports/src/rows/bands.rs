@@ -1,14 +1,10 @@
 //! Groups of samples by what was measured of them: length of the video, tool calls, place of the evidence.
 
-use paravt_suite::profile::Switches;
 use paravt_suite::record::Record;
 use paravt_suite::sample::Gold;
 use paravt_suite::span::TimeSpan;
-use paravt_suite::summary::counts;
 
-use super::of_record::{cluster_name, seen_times, video_length};
-use crate::frame::Frame;
-use crate::table::Table;
+use super::of_record::{seen_times, video_length};
 
 /// A grouping of samples.
 struct Grouping {
@@ -62,21 +58,15 @@ pub fn titles() -> impl Iterator<Item = &'static str> {
     GROUPINGS.iter().map(|grouping| grouping.title)
 }
 
-/// One row per counted record and grouping that it is in: `tag`, `label`, `video`, `score`; groups in order.
-pub(super) fn bands(switches: &Switches, records: &[Record]) -> Frame {
-    let mut rows: Vec<(usize, usize, &Record)> = Vec::new();
-    for record in records.iter().filter(|record| counts(record, switches)) {
-        let group =
-            |(number, grouping): (usize, &Grouping)| Some((number, (grouping.group)(record)?, record));
-        rows.extend(GROUPINGS.iter().enumerate().filter_map(group));
-    }
-    rows.sort_by_key(|(grouping, group, _)| (*grouping, *group));
-    let table = Table::of("bands", "Bands", &rows)
-        .text("tag", "tag", |(grouping, ..)| GROUPINGS[*grouping].title.to_owned())
-        .text("label", "label", |(grouping, group, _)| GROUPINGS[*grouping].labels[*group].to_owned())
-        .text("video", "video", |(.., record)| cluster_name(record))
-        .real("score", "score", |(.., record)| record.score.value);
-    table.table().frame
+/// The groups that a record is in, each with the number of its grouping.
+pub(super) fn groups(record: &Record) -> impl Iterator<Item = (usize, usize)> {
+    let group = |(number, grouping): (usize, &Grouping)| Some((number, (grouping.group)(record)?));
+    GROUPINGS.iter().enumerate().filter_map(group)
+}
+
+/// Title of a grouping and label of one of its groups.
+pub(super) fn names(grouping: usize, group: usize) -> [&'static str; 2] {
+    [GROUPINGS[grouping].title, GROUPINGS[grouping].labels[group]]
 }
 
 /// Position of a label among those of its grouping.

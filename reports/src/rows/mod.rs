@@ -5,55 +5,23 @@ mod bands;
 mod of_record;
 mod per_sample;
 mod shares;
+mod sums;
 
 use paravt_suite::profile::Switches;
 use paravt_suite::record::{Outcome, Record, ToolOutcome};
-use paravt_suite::run::Selection;
 use paravt_suite::sample::QuestionKind;
-use paravt_suite::summary::{Four, counts, fours, leaves_groups};
-use paravt_suite::task::{Breakdown, TaskSpec};
+use paravt_suite::summary::counts;
 
-use crate::frame::Frame;
 use crate::table::{Filling, Table};
 
 pub(crate) use aggregate::by_own_extraction;
-pub use aggregate::{BINS, Digest, Frames, Spread};
+pub use aggregate::{Digest, Frames, Spread};
 pub use bands::{evidence, order, titles};
 pub use of_record::{Seen, cluster_name, overview, seen, video_length};
 pub(crate) use per_sample::{draws, majority, per_sample};
 pub use shares::Shares;
-
-/// The frames of one run.
-#[derive(Debug, Clone)]
-pub struct Rows {
-    /// One row per record, with what tables and comparisons need of it.
-    pub samples: Table,
-    /// One row per record and label of a breakdown, where the record counts in it: `tag`, `label`, `video`, `score`.
-    pub labels: Frame,
-    /// The same for groups by what was measured: length of the video, tool calls, place of the evidence.
-    pub bands: Frame,
-    /// One row per group of four questions, where the metric has them: `video`, `score`.
-    pub fours: Frame,
-    /// One row per tool call.
-    pub calls: Table,
-    /// One row per model call whose first token was seen: `first_token_seconds`, `token_seconds`, the mean time of each
-    /// further token, and `prompt_rate`, the tokens of its prompt per second until the first token.
-    pub answers: Frame,
-}
-
-impl Rows {
-    /// Takes what the tables need out of a run's records.
-    pub fn of(spec: &TaskSpec, switches: &Switches, selection: &Selection, records: &[Record]) -> Self {
-        Self {
-            samples: samples(switches, records),
-            labels: labels(&spec.breakdowns, switches, records),
-            fours: group_scores(&fours(spec, switches, selection, records)),
-            bands: bands::bands(switches, records),
-            calls: calls(records),
-            answers: answers(records),
-        }
-    }
-}
+pub use sums::BINS;
+pub(crate) use sums::Sums;
 
 /// The samples of a run, a row per record. `video` is the sample's cluster ([`cluster_name`]); `counted` says whether it counts in the
 /// split's mean, `parallel_calls` is the largest number of calls in one turn. `epoch` stands in the files of repeated
@@ -172,40 +140,4 @@ pub fn calls(records: &[Record]) -> Table {
         .count("epoch", "epoch", |(record, ..)| record.epoch)
         .beside()
         .table()
-}
-
-fn answers(records: &[Record]) -> Frame {
-    let times: Vec<_> = records.iter().flat_map(of_record::token_times).collect();
-    Table::of("answers", "Model calls", &times)
-        .real("first_token_seconds", "first token (s)", |times| times.first)
-        .real("token_seconds", "token (s)", |times| times.further)
-        .real("prompt_rate", "prompt tokens per second", of_record::TokenTimes::prompt_rate)
-        .table()
-        .frame
-}
-
-/// The groups of which a question is recorded.
-fn group_scores(fours: &[Four<'_>]) -> Frame {
-    let rows: Vec<(f64, &Record)> = fours.iter().filter_map(|four| Some((four.value, four.last?))).collect();
-    let table = Table::of("fours", "Groups of four", &rows)
-        .text("video", "video", |(_, record)| cluster_name(record))
-        .real("score", "score", |(value, _)| *value);
-    table.table().frame
-}
-
-fn labels(breakdowns: &[Breakdown], switches: &Switches, records: &[Record]) -> Frame {
-    let mut rows: Vec<(&str, &str, &Record)> = Vec::new();
-    for record in records.iter().filter(|record| counts(record, switches)) {
-        let present = |tag: &str| !leaves_groups(record, tag, switches);
-        for Breakdown { tag, .. } in breakdowns.iter().filter(|breakdown| present(&breakdown.tag)) {
-            let labels = record.sample.tags.get(tag).into_iter().flatten();
-            rows.extend(labels.map(|label| (tag.as_str(), label.as_str(), record)));
-        }
-    }
-    let table = Table::of("labels", "Labels", &rows)
-        .text("tag", "tag", |(tag, ..)| (*tag).to_owned())
-        .text("label", "label", |(_, label, _)| (*label).to_owned())
-        .text("video", "video", |(.., record)| cluster_name(record))
-        .real("score", "score", |(.., record)| record.score.value);
-    table.table().frame
 }

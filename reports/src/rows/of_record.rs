@@ -1,5 +1,6 @@
 //! Values of one record that become a cell of a column.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use paravt_suite::backend::Usage;
@@ -68,9 +69,17 @@ pub(super) fn parallel_width(record: &Record) -> usize {
 /// The cluster that a record belongs to: its video's file name with the folder that it lies in, which
 /// separates `Art/1.mp4` from `Biology/1.mp4` and is the same on every machine.
 pub fn cluster_name(record: &Record) -> String {
-    let folder = record.sample.video.parent().and_then(Path::file_name);
-    let folder = folder.map(|name| name.to_string_lossy() + "/").unwrap_or_default();
-    format!("{folder}{}", record.sample.video_name())
+    cluster_of(&record.sample.video)
+}
+
+/// The cluster of a video.
+pub(super) fn cluster_of(video: &Path) -> String {
+    let name =
+        |path: Option<&OsStr>| path.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    match video.parent().and_then(Path::file_name) {
+        Some(folder) => name(Some(folder)) + "/" + &name(video.file_name()),
+        None => name(video.file_name()),
+    }
 }
 
 /// Length of the video in seconds as far as the record shows it: the time of the last frame of the

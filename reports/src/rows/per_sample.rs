@@ -33,9 +33,23 @@ pub(crate) fn majority<'a>(answers: &[Option<&'a str>]) -> Option<&'a str> {
     best.map(|(answer, _)| answer)
 }
 
+/// Columns of [`per_sample`].
+const COLUMNS: [&str; 9] = [
+    "sample",
+    "video",
+    "gold",
+    "gold_text",
+    "chosen",
+    "score",
+    "prompt_tokens",
+    "completion_tokens",
+    "seconds",
+];
+
 /// The samples of a run with one row each: means of scores, tokens and seconds over its draws, the option that most of
 /// them chose, everything else of the first. A run without repetitions is returned as it is.
 pub(crate) fn per_sample(frame: Frame) -> Frame {
+    let frame = frame.select(&COLUMNS);
     let draws = draws(&frame);
     if draws.len() == frame.height() {
         return frame;
@@ -61,17 +75,18 @@ pub(crate) fn per_sample(frame: Frame) -> Frame {
     let most = |rows: &Vec<usize>| {
         majority(&rows.iter().map(|row| chosen[*row]).collect::<Vec<_>>()).map(str::to_owned)
     };
-    Frame::new(vec![
-        ("sample", first("sample")),
-        ("video", first("video")),
-        ("gold", first("gold")),
-        ("gold_text", first("gold_text")),
-        ("chosen", Values::Text(draws.iter().map(|(_, rows)| most(rows)).collect())),
-        ("score", reals("score")),
-        ("prompt_tokens", counts("prompt_tokens")),
-        ("completion_tokens", counts("completion_tokens")),
-        ("seconds", reals("seconds")),
-    ])
+    let values = [
+        first("sample"),
+        first("video"),
+        first("gold"),
+        first("gold_text"),
+        Values::Text(draws.iter().map(|(_, rows)| most(rows)).collect()),
+        reals("score"),
+        counts("prompt_tokens"),
+        counts("completion_tokens"),
+        reals("seconds"),
+    ];
+    Frame::new(COLUMNS.into_iter().zip(values).collect())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod coverage;
 mod exports;
 mod forms;
 mod history;
+mod long;
 mod paired;
 mod probes;
 mod protocols;

@@ -30,17 +30,30 @@ pub fn beside(path: &Path, end: impl AsRef<OsStr>) -> PathBuf {
 /// # Errors
 /// It cannot be written, a folder, pipe, socket or device has its name, or another process does not get done with it.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_atomic_by(path, |file| file.write_all(bytes))
+}
+
+/// As [`write_atomic`], of a file that `write` writes piece by piece.
+///
+/// # Errors
+/// As [`write_atomic`], or of `write`.
+pub fn write_atomic_by<E: From<io::Error>>(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> Result<(), E>,
+) -> Result<(), E> {
     match std::fs::symlink_metadata(path) {
         Ok(there) if there.is_symlink() => {}
         Ok(there) => check_regular(&there)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     }
     let temporary = temporary(path);
     // Its lock is held until it has its name.
     let mut file = claim(&temporary)?;
-    let written =
-        file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| rename(&temporary, path));
+    let written = write(&mut file).and_then(|()| {
+        file.sync_all()?;
+        Ok(rename(&temporary, path)?)
+    });
     if written.is_err() {
         let _ = std::fs::remove_file(&temporary);
     }

@@ -13,7 +13,7 @@ use crate::agent::Agent;
 use crate::backend::{Backend, BackendInfo, Memory};
 use crate::code::CodeTool;
 use crate::frames::FrameSource;
-use crate::journal::{self, Contents, Journal, JournalError, RunDir};
+use crate::journal::{self, Contents, Journal, JournalError, RunDir, Stored};
 use crate::plan::RunPlan;
 use crate::probe::ProbedFrames;
 use crate::protocol::Protocol;
@@ -21,7 +21,7 @@ use crate::record::Record;
 use crate::reference::Reference;
 use crate::run::{Manifest, Selection};
 use crate::runner::{self, Ended, Retry};
-use crate::summary::{Summary, SummaryError, summarize};
+use crate::summary::{Summary, SummaryError, Summing, summarize};
 use crate::text::to_pretty_json;
 
 /// Outcome of a run.
@@ -280,13 +280,28 @@ fn finish(
     memory: Option<Memory>,
 ) -> Result<RunOutcome, RunError> {
     journal.check_in_place()?;
-    let records = journal::read(journal.dir())?.records;
+    let selection = manifest.records_selected();
+    let mut summing = Summing::new(&manifest.task, &manifest.plan.switches, &selection);
+    let (mut failed, mut last_failed, mut answered_by) = (0, None, None);
+    Stored::find(journal.dir())?.each(|records| {
+        for record in records {
+            summing.add(&record);
+            answered_by = answered_by.or_else(|| record.answered_by().map(str::to_owned));
+            failed += usize::from(runner::is_error(&record));
+            if record.error.is_some() {
+                last_failed = Some(record);
+            }
+        }
+        Ok::<_, JournalError>(())
+    })?;
+    let summary = summing.finish();
+    let records = summary.n_recorded;
     let before = manifest.clone();
-    if records.len() == expected && manifest.ended_at.is_none() {
+    if records == expected && manifest.ended_at.is_none() {
         manifest.ended_at = Some(unix_seconds());
     }
-    if let Some(model) = records.iter().find_map(Record::answered_by) {
-        manifest.backend.details.insert(BackendInfo::ANSWERED_BY.to_owned(), model.to_owned());
+    if let Some(model) = answered_by {
+        manifest.backend.details.insert(BackendInfo::ANSWERED_BY.to_owned(), model);
     }
     if ended == Ended::Finished {
         manifest.inputs.accept_replacements();
@@ -295,18 +310,10 @@ fn finish(
     if *manifest != before {
         journal.write_manifest(manifest)?;
     }
-    let summary = summary_of(manifest, &records)?;
+    summary.within_expected()?;
     journal::write_summary(journal.dir(), &summary)?;
-    let failed = records.iter().filter(|record| runner::is_error(record)).count();
-    tracing::info!(?ended, records = records.len(), failed, score = summary.headline().value, "run ended");
-    Ok(RunOutcome {
-        ended,
-        summary,
-        expected,
-        records: records.len(),
-        failed,
-        last_failed: records.into_iter().rev().find(|record| record.error.is_some()),
-    })
+    tracing::info!(?ended, records, failed, score = summary.headline().value, "run ended");
+    Ok(RunOutcome { ended, summary, expected, records, failed, last_failed })
 }
 
 /// The summary of a run's records.

@@ -1,64 +1,95 @@
 //! Scores of groups of four questions, of the records of a run.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::{ErrorCounting, Metric, Record, Selection, Switches, TaskSpec, counts, ratio};
-use crate::scoring::Member;
-use crate::scoring::group::{SIZE, score};
+use crate::sample::Tags;
+use crate::scoring::group::{SIZE, Structure, score};
 
 /// A group of four questions.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Four<'a> {
+pub struct Four {
     /// Its score, between 0 and 1.
     pub value: f64,
-    /// The record of its last question; `None` while no question of it is recorded.
-    pub last: Option<&'a Record>,
+    /// Its last question that is recorded, if any is.
+    pub last: Option<Last>,
 }
 
-/// The groups whose four questions are all among the selected ones, in each repetition; none where the metric of the
-/// split is another. A question without a record is wrong. A group without any is one where every expected row counts.
-pub fn fours<'a>(
-    spec: &TaskSpec,
-    switches: &Switches,
-    selection: &Selection,
-    records: &'a [Record],
-) -> Vec<Four<'a>> {
-    let Metric::GroupScore { group, .. } = &spec.metric else { return Vec::new() };
-    let mut groups: BTreeMap<(&str, usize), Vec<(Member<'_>, &Record)>> = BTreeMap::new();
-    let epochs = 1 + records.iter().map(|record| record.epoch).max().unwrap_or_default();
-    let sizes = selection.sizes.groups.get(group);
-    for (label, _) in sizes.into_iter().flatten().filter(|(_, size)| **size >= SIZE * epochs) {
-        groups.extend((0..epochs).map(|epoch| ((label.as_str(), epoch), Vec::new())));
+/// The last question of a group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Last {
+    place: u32,
+    /// Its video.
+    pub video: PathBuf,
+    /// Its labels.
+    pub tags: Tags,
+}
+
+/// A question: its place in the group, the group's structure, whether the answer is right.
+type Question = (u32, Structure, bool);
+
+/// The groups of four while records are counted; none where the metric of the split is another.
+#[derive(Debug)]
+pub struct Fours<'a> {
+    metric: &'a Metric,
+    switches: &'a Switches,
+    epochs: usize,
+    /// By label and epoch.
+    groups: BTreeMap<(String, usize), (Vec<Question>, Option<Last>)>,
+}
+
+impl<'a> Fours<'a> {
+    /// Nothing yet.
+    pub fn new(spec: &'a TaskSpec, switches: &'a Switches) -> Self {
+        Self { metric: &spec.metric, switches, epochs: 1, groups: BTreeMap::new() }
     }
-    for record in records.iter().filter(|record| counts(record, switches)) {
-        if let Ok(Some(member)) = spec.metric.member(&record.sample.tags)
-            && let Some(group) = groups.get_mut(&(member.group, record.epoch))
-        {
-            group.push((member, record));
+
+    /// Counts a record.
+    pub fn add(&mut self, record: &Record) {
+        self.epochs = self.epochs.max(record.epoch + 1);
+        if !counts(record, self.switches) {
+            return;
+        }
+        let Ok(Some(member)) = self.metric.member(&record.sample.tags) else { return };
+        let (questions, last) = self.groups.entry((member.group.to_owned(), record.epoch)).or_default();
+        questions.push((member.place, member.structure, record.score.value >= 1.0));
+        if last.as_ref().is_none_or(|last| last.place <= member.place) {
+            let (video, tags) = (record.sample.video.clone(), record.sample.tags.clone());
+            *last = Some(Last { place: member.place, video, tags });
         }
     }
-    let every_row = switches.errors == ErrorCounting::EveryExpectedRow;
-    let scored = groups.into_values().filter(|group| every_row || !group.is_empty());
-    scored.map(of).collect()
+
+    /// The groups whose four questions are all among the selected ones, in each repetition. A question without a record is
+    /// wrong. A group without any is one where every expected row counts.
+    pub fn finish(mut self, selection: &Selection) -> Vec<Four> {
+        let Metric::GroupScore { group, .. } = self.metric else { return Vec::new() };
+        let every_row = self.switches.errors == ErrorCounting::EveryExpectedRow;
+        let sizes = selection.sizes.groups.get(group);
+        let whole = sizes.into_iter().flatten().filter(|(_, size)| **size >= SIZE * self.epochs);
+        let keys = whole.flat_map(|(label, _)| (0..self.epochs).map(move |epoch| (label.clone(), epoch)));
+        let found = keys.map(|key| self.groups.remove(&key).unwrap_or_default());
+        found.filter(|(questions, _)| every_row || !questions.is_empty()).map(four).collect()
+    }
 }
 
 /// The score of a group's records.
-fn of<'a>(mut group: Vec<(Member<'_>, &'a Record)>) -> Four<'a> {
-    group.sort_by_key(|(member, _)| member.place);
+fn four((mut questions, last): (Vec<Question>, Option<Last>)) -> Four {
+    questions.sort_by_key(|(place, ..)| *place);
     let mut right = [false; SIZE];
-    for (index, (member, record)) in group.iter().enumerate() {
+    for (index, (place, _, is_right)) in questions.iter().enumerate() {
         // Places are numbers from 1; a file with others has them in order.
-        let place = if group.len() == SIZE { index } else { (member.place as usize).saturating_sub(1) };
+        let place = if questions.len() == SIZE { index } else { (*place as usize).saturating_sub(1) };
         if let Some(right) = right.get_mut(place) {
-            *right = record.score.value >= 1.0;
+            *right = *is_right;
         }
     }
-    let value = group.first().map_or(0.0, |(member, _)| score(member.structure, right) / 100.0);
-    Four { value, last: group.last().map(|(_, record)| *record) }
+    let value = questions.first().map_or(0.0, |(_, structure, _)| score(*structure, right) / 100.0);
+    Four { value, last }
 }
 
 /// Name, number of groups and mean of the score over all groups, then over those of each label; nothing without groups.
-pub(super) fn means(metric: &Metric, fours: &[Four<'_>]) -> Vec<(String, usize, f64)> {
+pub(super) fn means(metric: &Metric, fours: &[Four]) -> Vec<(String, usize, f64)> {
     let Metric::GroupScore { by, .. } = metric else { return Vec::new() };
     if fours.is_empty() {
         return Vec::new();
@@ -69,7 +100,7 @@ pub(super) fn means(metric: &Metric, fours: &[Four<'_>]) -> Vec<(String, usize, 
     for tag in by {
         let mut labels: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for Four { value, last } in fours {
-            let tags = last.and_then(|record| record.sample.tags.get(tag));
+            let tags = last.as_ref().and_then(|last| last.tags.get(tag));
             for label in tags.into_iter().flatten() {
                 labels.entry(label).or_default().push(*value);
             }

@@ -4,6 +4,7 @@ use super::*;
 use crate::backend::FinishReason;
 use crate::fixtures::{failed, record, task_spec};
 use crate::profile::Profile;
+use crate::record::{ModelCall, ToolOutcome};
 use crate::run::Sizes;
 use crate::sample::Gold;
 use crate::task::{Breakdown, Metric};

@@ -15,7 +15,7 @@ const EXAMPLES: usize = 3;
 const EXCERPT: usize = 120;
 
 /// More than a tenth of the replies hold no answer that the rules read; they count as wrong.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unread {
     /// Replies without an answer.
@@ -27,17 +27,21 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// Of the records of a split; `None` where at most a tenth of the replies hold no answer.
-    pub fn of(records: &[Record]) -> Option<Self> {
-        let replies = records.iter().filter(|record| record.score.outcome != Outcome::Error);
-        let unread = || records.iter().filter(|record| record.score.outcome == Outcome::Unparsed);
-        let (n, of) = (unread().count(), replies.count());
-        let example = |record: &Record| (record.sample.uid.clone(), end_of(&record.transcript.final_text));
-        (n as f64 > MANY * of as f64).then(|| Self {
-            n,
-            of,
-            examples: unread().take(EXAMPLES).map(example).collect(),
-        })
+    /// Counts a record.
+    pub(super) fn add(&mut self, record: &Record) {
+        self.of += usize::from(record.score.outcome != Outcome::Error);
+        if record.score.outcome != Outcome::Unparsed {
+            return;
+        }
+        self.n += 1;
+        if self.examples.len() < EXAMPLES {
+            self.examples.push((record.sample.uid.clone(), end_of(&record.transcript.final_text)));
+        }
+    }
+
+    /// `None` where at most a tenth of the replies hold no answer.
+    pub(super) fn where_many(self) -> Option<Self> {
+        (self.n as f64 > MANY * self.of as f64).then_some(self)
     }
 }
 

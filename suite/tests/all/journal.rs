@@ -67,6 +67,24 @@ fn damage_before_the_end_is_named_by_line() {
     assert!(matches!(error, JournalError::Damaged { line: 1, .. }), "{error}");
 }
 
+/// Lines are read by row: the error is that of a reader from the first line on, also of a record that a later one replaces.
+#[test]
+fn of_several_damaged_lines_the_first_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Journal::create(dir.path(), &manifest()).unwrap());
+    let rows = (0..10).rev().chain([4]);
+    let lines: Vec<String> = rows.map(|row| serde_json::to_string(&record(row, 1.0)).unwrap()).collect();
+    for (damaged, first) in [(vec![5], 6), (vec![8, 3], 4), (vec![10, 0], 1), (vec![9], 10)] {
+        let mut lines = lines.clone();
+        damaged
+            .iter()
+            .for_each(|line: &usize| lines[*line] = lines[*line].replacen("\"score\"", "\"scor\"", 1));
+        std::fs::write(dir.path().join(JOURNAL), lines.join("\n") + "\n").unwrap();
+        let error = journal::read(dir.path()).unwrap_err();
+        assert!(matches!(error, JournalError::Damaged { line, .. } if line == first), "{damaged:?}: {error}");
+    }
+}
+
 #[test]
 fn a_second_writer_of_a_run_is_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use paravt_files::sha256;
+use paravt_files::{sha256, sha256_file};
 use paravt_suite::message::Role;
 use paravt_suite::record::Record;
 use paravt_suite::scoring::{MetricValue, Over};
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::ExportError;
 use super::conversation::{self, Called, Said, texts};
 use super::evaluation::{Evaluation, failure, has_answer, prompt, question, tokens};
-use super::folder::{Folder, lines};
+use super::folder::Folder;
 use crate::names::file_name;
 
 const SCHEMA: &str = "0.3.0";
@@ -28,16 +28,19 @@ pub(super) fn write(evaluations: &[Evaluation<'_>], folder: &mut Folder) -> Resu
         let (task, uuid) = (file_name(evaluation.task()), uuid(&evaluation.identity()));
         let base = format!("data/{task}/{developer}/{model}/{uuid}");
         let id = format!("{task}/{}/{}", evaluation.model, evaluation.run.manifest.started_at as u64);
-        let samples = lines(evaluation.run.records.iter().map(|record| sample(evaluation, &id, record)));
+        let samples = evaluation.run.records.iter().map(|record| sample(evaluation, &id, record));
+        let name = format!("{base}_samples.jsonl");
+        folder.put_lines(&name, samples)?;
+        let path = folder.path(&name);
+        let checksum = sha256_file(&path).map_err(|source| ExportError::Io { path, source })?;
         let mut aggregate = aggregate(evaluation, &id, developer, model);
         aggregate["detailed_evaluation_results"] = json!({
             "format": "jsonl",
-            "file_path": format!("{base}_samples.jsonl"),
+            "file_path": name,
             "hash_algorithm": "sha256",
-            "checksum": sha256(&samples),
+            "checksum": checksum,
             "total_rows": evaluation.run.records.len(),
         });
-        folder.put(&format!("{base}_samples.jsonl"), &samples)?;
         folder.put_json(&format!("{base}.json"), &aggregate)?;
     }
     Ok(())

@@ -1,8 +1,10 @@
 //! The folder that an export writes.
 
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use paravt_files::{make_dir, write_atomic};
+use paravt_files::{make_dir, write_atomic_by};
 use serde_json::Value;
 
 use super::{ExportError, Exported};
@@ -28,12 +30,45 @@ impl Folder {
     /// # Errors
     /// It was written before, or cannot be written.
     pub(super) fn put(&mut self, name: &str, content: &[u8]) -> Result<(), ExportError> {
+        self.put_by(name, |out| Ok(out.write_all(content)?))
+    }
+
+    /// As [`put`](Self::put), one JSON value per line.
+    ///
+    /// # Errors
+    /// As it.
+    pub(super) fn put_lines(
+        &mut self,
+        name: &str,
+        mut values: impl Iterator<Item = Value>,
+    ) -> Result<(), ExportError> {
+        self.put_by(name, |out| Ok(values.try_for_each(|value| writeln!(out, "{value}"))?))
+    }
+
+    /// As [`put`](Self::put), of a file that `write` writes piece by piece: a long run has files that memory does not hold.
+    ///
+    /// # Errors
+    /// As it, or of `write`.
+    pub(super) fn put_by(
+        &mut self,
+        name: &str,
+        write: impl FnOnce(&mut BufWriter<&mut File>) -> Result<(), Failure>,
+    ) -> Result<(), ExportError> {
         let path = self.path(name);
         if self.exported.files.contains(&path) {
             return Err(ExportError::Twice { path });
         }
-        let written = self.make_dirs(name).and_then(|()| write_atomic(&path, content));
-        written.map_err(|source| ExportError::Io { path: path.clone(), source })?;
+        let written = self.make_dirs(name).map_err(Failure::from).and_then(|()| {
+            write_atomic_by(&path, |file| {
+                let mut out = BufWriter::new(file);
+                write(&mut out)?;
+                Ok(out.flush()?)
+            })
+        });
+        written.map_err(|failure| match failure {
+            Failure::Io(source) => ExportError::Io { path: path.clone(), source },
+            Failure::Other(error) => error,
+        })?;
         self.exported.files.push(path);
         Ok(())
     }
@@ -59,7 +94,22 @@ impl Folder {
     }
 }
 
-/// One JSON value per line.
-pub(super) fn lines(values: impl IntoIterator<Item = Value>) -> Vec<u8> {
-    values.into_iter().flat_map(|value| format!("{value}\n").into_bytes()).collect()
+/// Why a file is not written.
+pub(super) enum Failure {
+    /// Of the file itself.
+    Io(io::Error),
+    /// Of what is written into it.
+    Other(ExportError),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
+        Self::Other(error)
+    }
 }

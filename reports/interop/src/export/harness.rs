@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::ExportError;
 use super::evaluation::Evaluation;
-use super::folder::{Folder, lines};
+use super::folder::Folder;
 use crate::names::file_name;
 
 /// What the two do differently.
@@ -49,7 +49,7 @@ pub(super) fn write(
         let (dir, stamp) = (sanitized(&evaluation.model), harness.stamp(evaluation));
         let name = harness.samples_name(&file_name(evaluation.task()), &stamp);
         let samples = evaluation.answered().into_iter().map(|record| harness.line(evaluation, record));
-        folder.put(&format!("{dir}/{name}"), &lines(samples))?;
+        folder.put_lines(&format!("{dir}/{name}"), samples)?;
         evaluation.left_out().into_iter().for_each(|note| folder.note(note));
         results.entry((dir, stamp)).or_default().push(evaluation);
     }

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use paravt_files::write_atomic;
-use paravt_reports::compare::{self, compare, json, markdown, tables, terminal};
+use paravt_reports::compare::{self, compare_counted, json, markdown, tables, terminal};
 use paravt_reports::page::{self, Thumbnails};
 use paravt_reports::tables::records;
-use paravt_reports::{Cell, Report, Run, export, find_runs, name_runs};
+use paravt_reports::{Cell, Report, Run, RunDigest, count_runs, export, find_runs, name_runs};
 
 use crate::exit::Exit;
 use crate::output::Printed;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// Refuses a folder with two runs of a split: which of them is meant?
-fn one_of_each(folder: &Path, runs: &[Run]) -> anyhow::Result<()> {
+fn one_of_each(folder: &Path, runs: &[RunDigest]) -> anyhow::Result<()> {
     for (number, run) in runs.iter().enumerate() {
         let task = &run.manifest.task.name;
         if let Some(other) = runs[..number].iter().find(|other| other.manifest.task.name == *task) {
@@ -51,16 +51,27 @@ fn one_of_each(folder: &Path, runs: &[Run]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The runs with their records, in the order in which they are compared.
+fn with_records(args: &Args) -> anyhow::Result<Vec<Run>> {
+    let mut runs = find_runs(std::slice::from_ref(&args.a))?;
+    runs.extend(find_runs(std::slice::from_ref(&args.b))?);
+    name_runs(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
+    Ok(runs)
+}
+
 /// Prints the comparison of two runs or folders of runs, and writes it into a folder.
 fn write(args: &Args) -> anyhow::Result<()> {
     let Args { a, b, out, inputs, printed } = args;
-    let mut runs = find_runs(&[a.to_owned()])?;
-    one_of_each(a, &runs)?;
-    let first = runs.len();
-    runs.extend(find_runs(&[b.to_owned()])?);
-    one_of_each(b, &runs[first..])?;
-    name_runs(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
-    let mut ablation = compare(&runs[..first], &runs[first..])?;
+    let mut counted = count_runs(&[a.to_owned()])?;
+    one_of_each(a, &counted)?;
+    let first = counted.len();
+    counted.extend(count_runs(&[b.to_owned()])?);
+    one_of_each(b, &counted[first..])?;
+    name_runs(counted.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
+    let mut ablation = compare_counted(&counted[..first], &counted[first..])?;
+    drop(counted);
+    // Only what shows single samples needs their records.
+    let runs = if *inputs || out.is_some() { with_records(args)? } else { Vec::new() };
     if *inputs {
         let (first, second) = runs.split_at(first);
         ablation.inputs = match ablation.is_swapped {

@@ -7,11 +7,13 @@ mod log;
 mod sample;
 mod zip_file;
 
+use std::io::Write;
+
 use serde_json::{Value, json};
 
 use super::ExportError;
 use super::evaluation::Evaluation;
-use super::folder::Folder;
+use super::folder::{Failure, Folder};
 use super::frames::Frames;
 use crate::names::file_name;
 
@@ -36,33 +38,29 @@ pub(super) fn write(
         let task = file_name(evaluation.task()).replace('_', "-");
         let name = format!("{started}_{task}_{}", log::id(evaluation));
         match form {
-            Form::Json => folder.put(&format!("{name}.json"), &document(&header, samples)?)?,
+            Form::Json => folder.put_by(&format!("{name}.json"), |out| document(out, &header, samples))?,
             Form::Eval => {
-                let name = format!("{name}.eval");
-                let path = folder.path(&name);
-                let io = |source| ExportError::Io { path: path.clone(), source };
-                folder.put(&name, &zip_file::of(&header, samples, io)?)?;
+                folder.put_by(&format!("{name}.eval"), |out| zip_file::write(out, &header, samples))?;
             }
         }
     }
     Ok(())
 }
 
-/// The whole log as one JSON object.
+/// Writes the whole log as one JSON object.
 fn document(
+    out: &mut impl Write,
     header: &Value,
     samples: impl Iterator<Item = Result<Value, ExportError>>,
-) -> Result<Vec<u8>, ExportError> {
-    let mut text = header.to_string().into_bytes();
-    // The brace that closes the object.
-    text.pop();
-    text.extend(b",\"samples\":[");
+) -> Result<(), Failure> {
+    // Without the brace that closes the object.
+    let header = header.to_string();
+    write!(out, "{},\"samples\":[", header.strip_suffix('}').unwrap_or(&header))?;
     for (number, sample) in samples.enumerate() {
-        text.extend((number > 0).then_some(b','));
-        text.extend(sample?.to_string().into_bytes());
+        let comma = if number > 0 { "," } else { "" };
+        write!(out, "{comma}{}", sample?)?;
     }
-    text.extend(b"]}\n");
-    Ok(text)
+    Ok(out.write_all(b"]}\n")?)
 }
 
 /// Usage as inspect_ai has it.

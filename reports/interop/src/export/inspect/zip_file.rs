@@ -1,43 +1,48 @@
 //! The `.eval` form of a log: a zip file.
 
-use std::io::{self, Cursor, Write as _};
+use std::io::{self, Seek, Write};
 
 use serde_json::{Map, Value, json};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 use super::super::ExportError;
+use super::super::folder::Failure;
 
 /// Fields of a sample that its summary has as well.
 const SUMMARY: [&str; 8] = ["id", "epoch", "input", "choices", "target", "metadata", "scores", "total_time"];
 
-/// Header, summaries and samples as members. They are stored as they are: this build's zip does not deflate, and JPEG
-/// images would not shrink. `failed` makes an error of the file that cannot be made.
-pub(super) fn of(
+/// Writes header, summaries and samples as members, one at a time. They are stored as they are: this build's zip does not
+/// deflate, and JPEG images would not shrink.
+pub(super) fn write(
+    out: &mut (impl Write + Seek),
     header: &Value,
     samples: impl Iterator<Item = Result<Value, ExportError>>,
-    failed: impl Fn(io::Error) -> ExportError,
-) -> Result<Vec<u8>, ExportError> {
-    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-    let mut put = |name: &str, value: &Value| {
+) -> Result<(), Failure> {
+    let mut zip = ZipWriter::new(out);
+    let mut put = |name: &str, text: &str| {
         let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
-        zip.start_file(name, options).map_err(|error| failed(io::Error::other(error)))?;
-        zip.write_all(value.to_string().as_bytes()).map_err(&failed)
+        zip.start_file(name, options).map_err(io::Error::other)?;
+        zip.write_all(text.as_bytes())
     };
     let start = json!({ "version": header["version"], "eval": header["eval"], "plan": header["plan"] });
-    put("_journal/start.json", &start)?;
-    let mut summaries = Vec::new();
+    put("_journal/start.json", &start.to_string())?;
+    let mut summaries = String::from("[");
     for sample in samples {
         let sample = sample?;
         let id = sample["id"].as_str().unwrap_or_default();
-        put(&format!("samples/{}_epoch_{}.json", member(id), sample["epoch"]), &sample)?;
-        summaries.push(summary(&sample));
+        put(&format!("samples/{}_epoch_{}.json", member(id), sample["epoch"]), &sample.to_string())?;
+        if summaries.len() > 1 {
+            summaries.push(',');
+        }
+        summaries += &summary(&sample).to_string();
     }
-    let summaries = Value::Array(summaries);
+    summaries.push(']');
     put("_journal/summaries/1.json", &summaries)?;
     put("summaries.json", &summaries)?;
-    put("header.json", header)?;
-    Ok(zip.finish().map_err(|error| failed(io::Error::other(error)))?.into_inner())
+    put("header.json", &header.to_string())?;
+    zip.finish().map_err(io::Error::other)?;
+    Ok(())
 }
 
 /// A sample's name in the name of its member. Inspect looks for it as it is; one that leads out of the folder, or has

@@ -7,12 +7,13 @@ use std::sync::OnceLock;
 use paravt_files::read_limited;
 use serde::de::DeserializeOwned;
 
+use super::columns::Columns;
 use super::description::Description;
 use super::{
     DataCheck, DataRoot, Dataset, Inspect, KeptQuirks, NOT_PUBLISHED, Origin, Published, Quirks, RowContext,
     Task, TaskSpec, check, options, rows,
 };
-use crate::data::{self, DataError, Folders, Found, JsonRow, Layout, PublishedRow};
+use crate::data::{DataError, Folders, Found, JsonRow, Layout, PublishedRow, Rows};
 use crate::profile::Profile;
 use crate::sample::Sample;
 use crate::scoring::Scorer;
@@ -160,7 +161,14 @@ impl Benchmark {
         Some(DataRoot { data: Some(folder), ..root.clone() })
     }
 
-    /// The annotation file below a root, else beside the task file.
+    /// The files of rows below a root, else beside the task file, and the rows.
+    fn rows(&self, root: &DataRoot) -> Result<(Found, Rows), DataError> {
+        let found = self.annotations(root)?;
+        let rows = Rows::read(&found.files)?;
+        Ok((found, rows))
+    }
+
+    /// The files of rows below a root, else beside the task file.
     fn annotations(&self, root: &DataRoot) -> Result<Found, DataError> {
         let (spec, layout) = (self.spec(), self.layout());
         let found = layout.annotations(root, &spec.name, &spec.hub);
@@ -247,9 +255,18 @@ impl Benchmark {
         value: &JsonRow,
         profile: Profile,
     ) -> Result<Option<Sample>, DataError> {
-        let published = PublishedRow { file, row, value };
+        self.sample_of(row, PublishedRow { file, row: row.into(), value }, profile)
+    }
+
+    /// The sample of the row of this number in the split.
+    fn sample_of(
+        &self,
+        number: usize,
+        published: PublishedRow<'_>,
+        profile: Profile,
+    ) -> Result<Option<Sample>, DataError> {
         let quirks = self.quirks().under(profile);
-        let cx = RowContext { task: &self.spec().name, profile, quirks, published };
+        let cx = RowContext { task: &self.spec().name, number, profile, quirks, published };
         let mut sample = match (self.read, &self.description().row) {
             (Some(read), _) => read(&cx),
             (None, Some(columns)) => columns.sample(&cx),
@@ -262,9 +279,9 @@ impl Benchmark {
         Ok(sample)
     }
 
-    /// The samples of a file's rows, as published.
-    pub(super) fn read(&self, file: &Path, rows: &[JsonRow], profile: Profile) -> Vec<ReadSample> {
-        rows.iter().enumerate().map(|(row, value)| self.sample(file, row, value, profile)).collect()
+    /// The samples of rows, as published.
+    pub(super) fn read(&self, rows: &Rows, profile: Profile) -> Vec<ReadSample> {
+        rows.iter().enumerate().map(|(number, row)| self.sample_of(number, row, profile)).collect()
     }
 
     /// Finds the files of a sample: its video, still relative to its folder, and its subtitles where the split shows
@@ -287,7 +304,7 @@ impl Benchmark {
             });
             let content = content.transpose().map_err(|(name, error)| DataError::Row {
                 path: file.to_owned(),
-                row: sample.row,
+                row: sample.row.into(),
                 column: "subtitles".to_owned(),
                 message: format!("{name}: {error}"),
             })?;
@@ -334,10 +351,33 @@ impl Task for Benchmark {
 
     fn load(&self, root: &DataRoot, profile: Profile) -> Result<Dataset, DataError> {
         let root = &self.with_task_dir(root);
-        let found = self.annotations(root)?;
-        let rows = data::read_rows(&found.path)?;
-        let read = self.read(&found.path, &rows, profile);
-        let origin = self.origin(&rows, &read, profile);
+        let (found, rows) = self.rows(root)?;
+        self.dataset(found, &rows, root, profile)
+    }
+
+    fn check(&self, root: &DataRoot, how: &dyn Inspect) -> DataCheck {
+        // Published rows have quirks that `strict` refuses; rows of one's own are to be sound.
+        let profile = if self.is_file() { Profile::Strict } else { Profile::Release };
+        let (root, reported) = (&self.with_task_dir(root), &self.description().reported);
+        let loaded = self.rows(root).and_then(|(found, rows)| {
+            let dataset = self.dataset(found, &rows, root, profile)?;
+            Ok(Dataset { origin: self.origin_under_all(&rows), ..dataset })
+        });
+        check::check(self.spec(), self.layout(), loaded, root, reported, how)
+    }
+}
+
+impl Benchmark {
+    /// The samples of rows with the files that belong to them.
+    fn dataset(
+        &self,
+        found: Found,
+        rows: &Rows,
+        root: &DataRoot,
+        profile: Profile,
+    ) -> Result<Dataset, DataError> {
+        let read = self.read(rows, profile);
+        let origin = self.origin(&rows.values, &read, profile);
         // Of several folders, the one that holds a video of the first rows.
         let candidates = self.folders(root, Some(&found));
         let holds_a_video = |folders: &&Folders| {
@@ -347,29 +387,33 @@ impl Task for Benchmark {
         };
         let chosen = if candidates.len() > 1 { candidates.iter().find(holds_a_video) } else { None };
         let folders = chosen.unwrap_or(&candidates[0]);
-        let complete = |read: Result<Option<Sample>, DataError>| {
-            read?.map(|sample| self.find_files(sample, &found.path, folders, profile)).transpose()
+        let complete = |(number, read): (usize, ReadSample)| {
+            read?.map(|sample| self.find_files(sample, rows.place(number).0, folders, profile)).transpose()
         };
-        let mut samples = rows::keep_usable(self.spec(), read.into_iter().map(complete))?;
+        let mut samples = rows::keep_usable(self.spec(), rows, read.into_iter().enumerate().map(complete))?;
+        rows::refuse_uids_of_two_files(&samples, rows)?;
         let videos = VideoStore::new(&self.layout().benchmark, folders.videos.clone());
         samples.iter_mut().for_each(|sample| sample.video = videos.name(&sample.video));
         rows::make_uids_unique(&mut samples, profile);
         if matches!(origin, Origin::Other(_)) {
             samples.iter_mut().for_each(|sample| sample.flags.push(NOT_PUBLISHED.to_owned()));
         }
-        let warning = self.subtitles_warning(&samples, rows.len());
-        let (files, shows_subtitles) = (vec![found.path], self.shows_subtitles());
-        Ok(Dataset { samples, videos, files, revision: found.revision, origin, shows_subtitles, warning })
+        let warning = self.subtitles_warning(&samples, rows.values.len());
+        let empty = samples.is_empty().then(|| self.why_empty(&found, rows.values.len()));
+        let (files, shows_subtitles) = (found.files, self.shows_subtitles());
+        let revision = found.snapshot.map(|(_, revision)| revision);
+        Ok(Dataset { samples, videos, files, revision, origin, shows_subtitles, warning, empty })
     }
 
-    fn check(&self, root: &DataRoot, how: &dyn Inspect) -> DataCheck {
-        // Published rows have quirks that `strict` refuses; rows of one's own are to be sound.
-        let profile = if self.is_file() { Profile::Strict } else { Profile::Release };
-        let loaded = self.load(root, profile).and_then(|dataset| {
-            let origin = self.origin_under_all(&dataset.files[0])?;
-            Ok(Dataset { origin, ..dataset })
-        });
-        let (root, reported) = (self.with_task_dir(root), &self.description().reported);
-        check::check(self.spec(), self.layout(), loaded, &root, reported, how)
+    /// Why rows give no sample.
+    fn why_empty(&self, found: &Found, rows: usize) -> String {
+        let name = |file: &PathBuf| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let files: Vec<String> = found.files.iter().map(name).collect();
+        let only = self.description().row.as_ref().and_then(Columns::only);
+        match (rows, only) {
+            (0, _) => format!("no rows in {}", files.join(", ")),
+            (_, Some(only)) => format!("row.only: {only} matches 0 of {rows} rows of {}", files.join(", ")),
+            (_, None) => format!("none of the {rows} rows of {} counts", files.join(", ")),
+        }
     }
 }

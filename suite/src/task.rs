@@ -3,6 +3,7 @@
 mod benchmark;
 mod check;
 mod columns;
+mod dataset;
 mod derived;
 mod description;
 mod file;

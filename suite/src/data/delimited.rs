@@ -9,6 +9,7 @@ use super::limits::{Budget, Problem, Table};
 
 /// Adds the rows of a text.
 pub(super) fn read(text: &str, delimiter: u8, table: &mut Table) -> Result<(), Problem> {
+    check_quotes(text.as_bytes(), delimiter)?;
     let mut reader = ReaderBuilder::new()
         .delimiter(delimiter)
         .flexible(true)
@@ -18,13 +19,11 @@ pub(super) fn read(text: &str, delimiter: u8, table: &mut Table) -> Result<(), P
     let header = reader.headers().map_err(wrong)?.clone();
     check_header(&header)?;
     let mut record = StringRecord::new();
-    let (mut begins, mut line) = (0, 1);
     while reader.read_record(&mut record).map_err(wrong)? {
         let at = record.position().map_or((1, 0), |at| (at.line() as usize, at.byte() as usize));
         // The position is that before empty lines.
         let breaks = text.as_bytes()[at.1..].iter().take_while(|byte| matches!(byte, b'\r' | b'\n'));
-        line = at.0 + breaks.filter(|&&byte| byte == b'\n').count();
-        begins = at.1;
+        let line = at.0 + breaks.filter(|&&byte| byte == b'\n').count();
         if record.len() != header.len() {
             let (found, expected) = (record.len(), header.len());
             return Err(Problem::Format(format!(
@@ -39,9 +38,42 @@ pub(super) fn read(text: &str, delimiter: u8, table: &mut Table) -> Result<(), P
         }
         table.push(row, Some(line))?;
     }
-    // A quote that is not closed takes all lines after it into one cell.
-    if text.as_bytes()[begins..].iter().filter(|&&byte| byte == b'"').count() % 2 == 1 {
-        return Err(Problem::Format(format!("line {line}: a quote that is opened and not closed")));
+    Ok(())
+}
+
+/// Refuses quotes that would silently take other cells or lines into their own.
+fn check_quotes(text: &[u8], delimiter: u8) -> Result<(), Problem> {
+    let (mut at, mut line) = (0, 1);
+    while at < text.len() {
+        if text[at] == b'"' {
+            let opened = line;
+            let refused =
+                |what| Err(Problem::Format(format!("line {opened}: a quote that is opened and {what}")));
+            at += 1;
+            loop {
+                match (text.get(at), text.get(at + 1)) {
+                    (None, _) => return refused("not closed"),
+                    (Some(b'"'), Some(b'"')) => at += 2,
+                    (Some(b'"'), after)
+                        if after.is_none_or(|byte| [delimiter, b'\r', b'\n'].contains(byte)) =>
+                    {
+                        break;
+                    }
+                    (Some(b'"'), _) => {
+                        return refused("closed within its cell; write a quote of the text twice");
+                    }
+                    (Some(byte), _) => {
+                        line += usize::from(*byte == b'\n');
+                        at += 1;
+                    }
+                }
+            }
+            at += 1;
+        }
+        let rest = text.get(at..).unwrap_or_default();
+        let end = rest.iter().position(|byte| [delimiter, b'\r', b'\n'].contains(byte)).unwrap_or(rest.len());
+        line += usize::from(rest.get(end) == Some(&b'\n'));
+        at += end + 1;
     }
     Ok(())
 }

@@ -117,7 +117,9 @@ pub(super) fn check(
             rows_found(&mut check, spec, &dataset, provider);
             let archives = layout.archives(root, &spec.hub, check.annotations.as_deref());
             videos_found(&mut check, spec, &dataset, archives, how);
-            check.flagged = intervals::flagged(&dataset, &check);
+            let decoded = check.decoded_videos.iter();
+            let lengths = decoded.map(|found| (found.path.clone(), Some(found.video.duration))).collect();
+            check.flagged = intervals::flagged(&dataset, lengths);
             reported_found(&mut check, reported);
             subtitles_found(&mut check, spec, layout, root);
         }

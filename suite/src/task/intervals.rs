@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::{DataCheck, Dataset};
+use super::Dataset;
 use crate::media;
 use crate::sample::Gold;
 use crate::span::TimeSpan;
@@ -35,10 +35,12 @@ pub(super) fn flags(gold: TimeSpan, seconds: Option<f64>) -> impl Iterator<Item 
     .filter_map(|(is, flag)| is.then_some(flag))
 }
 
-/// The rows of a split whose gold intervals are odd, by flag, each as a line.
-pub(super) fn flagged(dataset: &Dataset, check: &DataCheck) -> BTreeMap<String, Vec<String>> {
-    let mut lengths: BTreeMap<PathBuf, Option<f64>> =
-        check.decoded_videos.iter().map(|video| (video.path.clone(), Some(video.video.duration))).collect();
+/// The rows of a split whose gold intervals are odd, by flag, each as a line. `lengths` are the seconds of the videos
+/// that have been decoded.
+pub(super) fn flagged(
+    dataset: &Dataset,
+    mut lengths: BTreeMap<PathBuf, Option<f64>>,
+) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for sample in dataset.samples.iter().filter(|sample| sample.defect.is_none()) {
         let Gold::Interval { start, end } = sample.gold else { continue };

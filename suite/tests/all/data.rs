@@ -231,6 +231,12 @@ fn a_fault_in_rows_is_named_with_file_line_and_column() {
         ("a.csv", "id,q\n1,\"a\nb\"\n2\n", "line 4: 1 cells, the header has 2"),
         ("a.csv", "id,q,id\n", "line 1: two columns have the name `id`"),
         ("a.csv", "id,q\n1,a\n2,\"b\n3,c\n", "line 3: a quote that is opened and not closed"),
+        (
+            "a.csv",
+            "id,q\r\n1,\"a\r\n2,\"b\"\r\n",
+            "line 2: a quote that is opened and closed within its cell",
+        ),
+        ("a.tsv", "id\tq\n1\t\"a\" she said\n", "line 2: a quote that is opened and closed within its cell"),
         ("a.xlsx", "PK", "expected rows as .parquet, .json, .jsonl, .ndjson, .csv or .tsv"),
         ("a.jsonl.gz", "\u{1f}", "unpack a compressed file"),
         ("a.jsonl", "version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),

@@ -1,6 +1,7 @@
 //! Parquet files: rows by column name, within the limits of a split.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
@@ -15,13 +16,21 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::ParquetMetaData;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use serde_json::{Map, Value};
 
 use super::limits::{Budget, MAX_FILE, Problem, Table, UNREADABLE};
 
 /// Rows of one batch: a batch's columns are decoded whole before they are counted.
 const BATCH: usize = 256;
+
+/// Bytes of a footer, which lists columns and pieces.
+const MAX_FOOTER: u32 = 2 << 20;
+/// Bytes of the stack that a file is read on. A footer may have 400,000 levels in its bytes; memory is taken only as it is
+/// used.
+const STACK: usize = 1 << 30;
+/// Levels of nesting of a column, lists and structs.
+const MAX_DEPTH: usize = 64;
 
 /// Adds the rows of a file.
 pub(super) fn read(file: File, table: &mut Table) -> Result<(), Problem> {
@@ -30,9 +39,14 @@ pub(super) fn read(file: File, table: &mut Table) -> Result<(), Problem> {
         return Err(Problem::Limit(format!("{length} bytes, at most {MAX_FILE} are read")));
     }
     let before = table.rows.len();
-    // The reader's own checks do not cover every damaged byte: some make it panic.
-    let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| decode(file, table)));
-    let damage = match read {
+    check_footer(&file, length)?;
+    // The reader's own checks do not cover every damaged byte: some make it panic. It calls itself for each level of a
+    // nested column, and an overflow of the stack would end the program.
+    let read = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        thread.spawn_scoped(scope, || decode(file, table)).map(|thread| thread.join())
+    });
+    let damage = match read.map_err(Problem::Io)? {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(Problem::Damaged(damage))) => damage,
         Ok(Err(other)) => return Err(other),
@@ -59,6 +73,32 @@ fn unread(error: impl Into<ParquetError>) -> Problem {
     }
 }
 
+fn check_footer(file: &File, length: u64) -> Result<(), Problem> {
+    let mut end = [0; 8];
+    let Some(at) = length.checked_sub(8) else { return Ok(()) };
+    file.read_exact_at(&mut end, at).map_err(Problem::Io)?;
+    let [a, b, c, d, magic @ ..] = end;
+    let footer = u32::from_le_bytes([a, b, c, d]);
+    if magic == *b"PAR1" && u64::from(footer) <= length && footer > MAX_FOOTER {
+        return Err(Problem::Limit(format!("a footer of {footer} bytes, at most {MAX_FOOTER} are read")));
+    }
+    Ok(())
+}
+
+/// Refuses columns that are nested without sense before each level is called for.
+fn check_depth(account: &ParquetMetaData) -> Result<(), Problem> {
+    let mut left = vec![(account.file_metadata().schema(), 0)];
+    while let Some((column, depth)) = left.pop() {
+        if depth > MAX_DEPTH {
+            return Err(Problem::Limit(format!("a column of more than {MAX_DEPTH} levels")));
+        }
+        if column.is_group() {
+            left.extend(column.get_fields().iter().map(|field| (&**field, depth + 1)));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a codec that is not compiled in, before a page of it looks damaged.
 fn check_codecs(account: &ParquetMetaData) -> Result<(), Problem> {
     for column in account.row_groups().iter().flat_map(|group| group.columns()) {
@@ -82,8 +122,10 @@ fn check_codecs(account: &ParquetMetaData) -> Result<(), Problem> {
 
 /// A reader of a file whose own account of its size is within the limits.
 fn reader(file: File, budget: &mut Budget) -> Result<ParquetRecordBatchReader, Problem> {
-    let published = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(unread)?;
-    let account = published.metadata();
+    let account = &Arc::new(ParquetMetaDataReader::new().parse_and_finish(&file).map_err(unread)?);
+    check_depth(account)?;
+    let published =
+        ArrowReaderMetadata::try_new(Arc::clone(account), ArrowReaderOptions::new()).map_err(unread)?;
     check_codecs(account)?;
     budget.has_rows(usize::try_from(account.file_metadata().num_rows()).unwrap_or(usize::MAX))?;
     let columns = account.row_groups().iter().flat_map(|group| group.columns());

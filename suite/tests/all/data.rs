@@ -335,6 +335,34 @@ fn more_rows_or_bytes_than_any_published_file_are_refused_from_the_footer() {
     assert!(message.contains("bytes when decompressed"), "{message}");
 }
 
+/// A file without rows whose one column is a struct in a struct, so many deep: a footer of thrift's compact protocol.
+fn nested(levels: usize) -> Vec<u8> {
+    let mut count = levels + 2;
+    let mut footer = vec![0x15, 2, 0x19, 0xfc];
+    while count > 127 {
+        footer.push(count as u8 | 128);
+        count >>= 7;
+    }
+    footer.push(count as u8);
+    footer.extend(b"\x48\x01r\x15\x02\x00");
+    (0..levels).for_each(|_| footer.extend(b"\x35\x02\x18\x00\x15\x02\x00"));
+    footer.extend(b"\x15\x02\x25\x02\x18\x01x\x00\x16\x00\x19\x0c\x00");
+    let length = (footer.len() as u32).to_le_bytes();
+    [b"PAR1".as_slice(), &footer, &length, b"PAR1"].concat()
+}
+
+#[test]
+fn a_column_of_many_levels_is_refused_and_overflows_no_stack() {
+    assert_eq!(rows_of("a.parquet", nested(10)), Ok(json!([])));
+    let deep = "too large: a column of more than 64 levels";
+    for (levels, words) in
+        [(65, deep), (1000, deep), (290_000, deep), (400_000, "too large: a footer of 28000")]
+    {
+        let message = rows_of("a.parquet", nested(levels)).unwrap_err();
+        assert!(message.contains(words), "{levels}: {message}");
+    }
+}
+
 #[test]
 fn pipes_and_devices_are_refused_before_they_are_opened() {
     let dir = tempfile::tempdir().unwrap();

@@ -3,11 +3,13 @@
 mod benchmark;
 mod check;
 mod columns;
+mod dataset;
 mod derived;
 mod description;
 mod file;
 mod finding;
 mod inspect;
+mod intervals;
 mod kinds;
 mod option_cells;
 mod options;
@@ -33,6 +35,7 @@ pub use description::{Description, DescriptionError, Reported};
 pub use file::TaskFileError;
 pub use finding::{Finding, Provider, UnreadableVideo};
 pub use inspect::{Decoding, Inspect};
+pub use intervals::{REVERSED_EVIDENCE, REVERSED_GOLD};
 pub use options::{EMPTY_OPTION, GOLD_TWICE};
 pub use published::{NOT_PUBLISHED, Origin, Published};
 pub use quirks::{KeptQuirks, Quirks};
@@ -87,6 +90,8 @@ pub struct Dataset {
     pub shows_subtitles: bool,
     /// What a user should know before the samples are asked, with the remedy.
     pub warning: Option<String>,
+    /// Why there is no sample, where there is none.
+    pub empty: Option<String>,
 }
 
 /// Everything about a split that is a constant.

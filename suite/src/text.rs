@@ -46,6 +46,14 @@ pub fn clock_seconds(text: &str) -> Option<f64> {
     text.split(':').try_fold(0.0, |total, part| Some(total * 60.0 + decimal(part.trim())?))
 }
 
+/// A full-width letter, digit or sign as its ASCII one.
+pub(crate) fn half_width(c: char) -> char {
+    match c {
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(c as u32 - 0xfee0).unwrap_or(c),
+        _ => c,
+    }
+}
+
 /// A number without sign and exponent.
 fn decimal(text: &str) -> Option<f64> {
     let plain = |c: char| match c {

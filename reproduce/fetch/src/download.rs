@@ -155,6 +155,9 @@ impl Downloader<'_> {
         *place.lock().expect("no holder of this lock panics") = Some(from);
         match (response.status(), asked) {
             (StatusCode::PARTIAL_CONTENT, Some(_)) => check_range(&response, start, file.size, what)?,
+            (StatusCode::RANGE_NOT_SATISFIABLE, Some(range)) => {
+                return Err(refused_range(&response, &range, file.size, what));
+            }
             (StatusCode::OK, None) => {
                 if let Some(length) = response.content_length().filter(|length| *length != file.size) {
                     return Err(wrong_size(what, length, file.size));
@@ -207,6 +210,16 @@ impl Downloader<'_> {
 fn wrong_size(what: &str, found: u64, listed: u64) -> Failure {
     let message = format!("the server has {found} bytes, the repository lists {listed}");
     Failure::Final(FetchError::protocol(what, message))
+}
+
+/// A range within the listed size is refused: the server has another file, or will have this one at the next try.
+fn refused_range(response: &Response, range: &str, size: u64, what: &str) -> Failure {
+    let header = response.headers().get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
+    let total: Option<u64> = header.and_then(|value| value.rsplit_once('/')?.1.parse().ok());
+    match total.filter(|total| *total != size) {
+        Some(total) => wrong_size(what, total, size),
+        None => Failure::passing(format!("{} to {range} of {size}", response.status())),
+    }
 }
 
 /// The reply's `Content-Range` begins where it was asked to, in a file of the listed size.

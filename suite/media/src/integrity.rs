@@ -32,6 +32,15 @@ pub fn check(path: &Path, depth: Depth) -> Result<(), MediaError> {
     }
 }
 
+/// Seconds that a video has by its header: the stream's, else the file's. `None` where neither says it, or the file
+/// cannot be opened.
+pub fn header_seconds(path: &Path) -> Option<f64> {
+    let (input, stream) = open(path, Deadline::after(TIME_LIMIT)).ok()?;
+    let video = input.stream(stream)?;
+    let of_stream = (video.duration() > 0).then(|| video.duration() as f64 * f64::from(video.time_base()));
+    of_stream.or_else(|| (input.duration() > 0).then(|| input.duration() as f64 / 1e6))
+}
+
 /// As [`check`] with [`Depth::Frames`], within a time: the properties of a sound video.
 ///
 /// # Errors

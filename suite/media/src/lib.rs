@@ -48,7 +48,7 @@ pub use convert::{encode_jpeg, encode_png};
 pub use deadline::TIME_LIMIT;
 pub use error::MediaError;
 pub use ffmpeg::load as load_ffmpeg;
-pub use integrity::{Depth, check, inspect};
+pub use integrity::{Depth, check, header_seconds, inspect};
 pub use resize::Resizer;
 pub use rules::{Reader, Sampling, VideoRequest, frame_indices, linspace, paired_frames, smart_resize};
 

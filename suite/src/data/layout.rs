@@ -1,10 +1,12 @@
 //! Where published files lie: the trees that lmms-eval and ParaVT leave, the hub's cache, or a
 //! folder that the user names.
 
+use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::shards::{self, Lying};
 use super::{DataError, DataRoot, HubSource};
 use crate::profile::Profile;
 
@@ -17,8 +19,13 @@ const MAX_REVISION: u64 = 256;
 pub struct Layout {
     /// The benchmark's own folder, also the key of a video folder given apart.
     pub benchmark: String,
-    /// Annotation files as named in the repository, in the order of preference.
+    /// The files of rows as named in the repository: one table, all of whose files are read in this order. A name may be
+    /// a pattern, `data/train-*.parquet`.
     pub annotations: Vec<String>,
+    /// Other names of a file with the same rows, one of which is read where `annotations` are not there, in the order
+    /// of preference.
+    #[serde(default)]
+    pub other_annotations: Vec<String>,
     /// Folders of the videos below a root, in the order of preference.
     pub videos: Vec<String>,
     /// Whether published video paths have the folders that the archives have; else archives are unpacked without folders.
@@ -55,13 +62,13 @@ pub struct Folders {
     pub subtitles: Option<PathBuf>,
 }
 
-/// A located annotation file.
+/// Located files of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The file.
-    pub path: PathBuf,
-    /// Revision of the hub snapshot it lies in.
-    pub revision: Option<String>,
+    /// The files of the table in their order, at least one.
+    pub files: Vec<PathBuf>,
+    /// The hub snapshot that they lie in, and its revision.
+    pub snapshot: Option<(PathBuf, String)>,
 }
 
 impl Layout {
@@ -80,10 +87,15 @@ impl Layout {
         if self.videos.is_empty() {
             return Err("layout.videos: expected at least one folder".to_owned());
         }
-        for path in &self.annotations {
+        let files = self.annotations.iter().map(|path| ("layout.annotations", path));
+        for (field, path) in
+            files.chain(self.other_annotations.iter().map(|p| ("layout.other_annotations", p)))
+        {
             if !is_below(path) || Path::new(path).file_name().is_none() {
-                return refused("layout.annotations", "a file by a relative path without `..`", path);
+                return refused(field, "a file by a relative path without `..`", path);
             }
+            shards::check(path)
+                .map_err(|message| format!("{field}: `{}`: {message}", path.escape_debug()))?;
         }
         let relative = [("layout.benchmark", &self.benchmark), ("hub.annotations", &hub.annotations)];
         let media = hub.media.iter().map(|name| ("hub.media", name));
@@ -109,45 +121,61 @@ impl Layout {
         }
     }
 
-    /// Finds the annotation file.
+    /// Names of the files of rows, in the order of preference.
+    fn names(&self) -> impl Iterator<Item = &[String]> {
+        std::iter::once(&*self.annotations).chain(self.other_annotations.iter().map(std::slice::from_ref))
+    }
+
+    /// Finds the files of rows.
     ///
     /// # Errors
-    /// File not found; the error lists the paths searched and the download that provides it.
+    /// A file not found; the error lists the paths searched and the download that provides it.
     pub fn annotations(&self, root: &DataRoot, task: &str, hub: &HubSource) -> Result<Found, DataError> {
-        let mut looked = Vec::new();
+        let mut search = Search::default();
         for base in root.candidates() {
-            for name in &self.annotations {
-                let Some(file) = Path::new(name).file_name() else { continue };
-                let own = base.join(&self.benchmark);
-                // A bare file name says little (three benchmarks share one): only in a folder
-                // that was named for its files.
-                let bare = root.data.as_deref().filter(|data| *data == base).map(|data| data.join(file));
-                for path in [own.join(name), own.join(file), base.join(name)].into_iter().chain(bare) {
-                    match std::fs::metadata(&path) {
-                        Ok(there) if there.is_file() => return Ok(Found { path, revision: None }),
-                        Err(source) if source.kind() == std::io::ErrorKind::PermissionDenied => {
-                            return Err(DataError::Io { path, source });
-                        }
-                        _ => {}
-                    }
-                    // A name without folders makes two of them equal.
-                    if !looked.contains(&path) {
-                        looked.push(path);
+            let own = &base.join(&self.benchmark);
+            // A bare file name says little (three benchmarks share one): only in a folder
+            // that was named for its files.
+            let bare = root.data.as_deref().filter(|data| *data == base);
+            for names in self.names() {
+                let short = without_folders(names);
+                let places: [(Option<&Path>, &[String]); 4] =
+                    [(Some(own), names), (Some(own), &short), (Some(base), names), (bare, &short)];
+                for (folder, names) in places {
+                    if let Some(files) = folder.map(|folder| search.at(folder, names)).transpose()?.flatten()
+                    {
+                        return Ok(Found { files, snapshot: None });
                     }
                 }
             }
             for repo in &hub.repos {
                 let cache = base.join("hub").join(format!("datasets--{}", repo.replace('/', "--")));
-                if let Some(found) = self.snapshot(&cache, hub.revision.as_deref()) {
-                    return Ok(found);
+                search.looked.push(cache.clone());
+                for revision in revisions(&cache, hub.revision.as_deref()) {
+                    let folder = cache.join("snapshots").join(&revision);
+                    for names in self.names() {
+                        if let Some(files) = search.at(&folder, names)? {
+                            return Ok(Found { files, snapshot: Some((folder, revision)) });
+                        }
+                    }
                 }
-                looked.push(cache);
             }
         }
-        Err(DataError::Missing {
+        Err(self.missing(task, hub, search))
+    }
+
+    fn missing(&self, task: &str, hub: &HubSource, search: Search) -> DataError {
+        let what = match search.lacks.as_deref().and_then(Path::file_name) {
+            Some(name) => format!("annotation file {}, one of several,", name.to_string_lossy()),
+            None => {
+                let names: Vec<String> = self.names().map(|names| names.join(", ")).collect();
+                format!("annotation file {}", names.join(" or "))
+            }
+        };
+        DataError::Missing {
             task: task.to_owned(),
-            what: format!("annotation file {}", self.annotations.join(" or ")),
-            looked,
+            what,
+            looked: search.looked,
             remedy: match hub.repos.first() {
                 Some(repo) => format!(
                     "`paravt-bench data fetch {} --only annotations` downloads {} of {repo}, or name its folder with \
@@ -156,38 +184,14 @@ impl Layout {
                 ),
                 None => "put it beside the task file, or name its folder with --data".to_owned(),
             },
-        })
-    }
-
-    /// The pinned snapshot, else the one `refs/main` names, else any.
-    fn snapshot(&self, cache: &Path, pinned: Option<&str>) -> Option<Found> {
-        let main = paravt_files::read_limited(&cache.join("refs/main"), MAX_REVISION).ok();
-        let main = main.and_then(|text| String::from_utf8(text).ok());
-        let mut any: Vec<String> = std::fs::read_dir(cache.join("snapshots"))
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .collect();
-        any.sort();
-        let preferred =
-            pinned.map(str::to_owned).into_iter().chain(main.map(|text| text.trim().to_owned())).chain(any);
-        preferred
-            .flat_map(|revision| self.annotations.iter().map(move |name| (revision.clone(), name)))
-            .find_map(|(revision, name)| {
-                let path = cache.join("snapshots").join(&revision).join(name);
-                path.is_file().then_some(Found { path, revision: Some(revision) })
-            })
+        }
     }
 
     /// Folders in which the row's files may lie, in the order of preference and never empty: those
     /// that exist, then the hub snapshot of the annotations, which may hold the videos too; where
     /// nothing exists, the first that would be looked into. A video folder given apart stands alone.
     pub fn folders(&self, root: &DataRoot, annotations: Option<&Found>) -> Vec<Folders> {
-        let snapshot = annotations.filter(|found| found.revision.is_some()).and_then(|found| {
-            let depth = self.annotations.iter().find(|name| found.path.ends_with(name))?.split('/').count();
-            found.path.ancestors().nth(depth).map(Path::to_owned)
-        });
+        let snapshot = annotations.and_then(|found| Some(found.snapshot.as_ref()?.0.clone()));
         let videos = match root.videos.get(&self.benchmark) {
             Some(folder) => vec![folder.clone()],
             None => existing(root, &self.videos, snapshot),
@@ -211,8 +215,8 @@ impl Layout {
 
     /// Published archives that lie below a root (or beside the annotations in their snapshot) as
     /// they were fetched.
-    pub fn archives(&self, root: &DataRoot, hub: &HubSource, annotations: Option<&Found>) -> Vec<PathBuf> {
-        let beside = annotations.into_iter().flat_map(|found| found.path.ancestors().skip(1).take(2));
+    pub fn archives(&self, root: &DataRoot, hub: &HubSource, annotations: Option<&Path>) -> Vec<PathBuf> {
+        let beside = annotations.into_iter().flat_map(|file| file.ancestors().skip(1).take(2));
         let bases: Vec<PathBuf> = root
             .candidates()
             .flat_map(|base| [base.join(&self.benchmark), base.to_owned()])
@@ -221,6 +225,51 @@ impl Layout {
         let lies = |name: &String| bases.iter().map(|base| base.join(name)).find(|path| path.is_file());
         hub.media.iter().filter_map(lies).collect()
     }
+}
+
+/// Places that do not have all files of a table.
+#[derive(Default)]
+struct Search {
+    looked: Vec<PathBuf>,
+    /// The first file that was missing beside others.
+    lacks: Option<PathBuf>,
+}
+
+impl Search {
+    /// All files by their names below a folder; `None` where one is missing.
+    fn at(&mut self, folder: &Path, names: &[String]) -> Result<Option<Vec<PathBuf>>, DataError> {
+        let Lying { files, missing } = Lying::of(folder, names)?;
+        let Some(first) = missing.first() else { return Ok(Some(files).filter(|files| !files.is_empty())) };
+        if !files.is_empty() {
+            self.lacks.get_or_insert_with(|| first.clone());
+        }
+        for path in missing {
+            // A name without folders makes two of them equal.
+            if !self.looked.contains(&path) {
+                self.looked.push(path);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The names of the files alone; none where two are equal.
+fn without_folders(names: &[String]) -> Vec<String> {
+    let name = |path: &String| Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
+    let short: Vec<String> = names.iter().filter_map(name).collect();
+    let distinct = short.iter().collect::<BTreeSet<_>>().len() == names.len();
+    if distinct { short } else { Vec::new() }
+}
+
+/// The revisions of a cache: the pinned one, the one that `refs/main` names, then all by name.
+fn revisions(cache: &Path, pinned: Option<&str>) -> Vec<String> {
+    let main = paravt_files::read_limited(&cache.join("refs/main"), MAX_REVISION).ok();
+    let main = main.and_then(|text| String::from_utf8(text).ok()).map(|text| text.trim().to_owned());
+    let entries = std::fs::read_dir(cache.join("snapshots")).into_iter().flatten().flatten();
+    let mut any: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    any.sort();
+    pinned.map(str::to_owned).into_iter().chain(main).chain(any).collect()
 }
 
 /// Whether a path stays below the folder that it is joined to.

@@ -1,17 +1,23 @@
-//! Reading published files: parquet by column name, JSON; errors that name file, column and row.
+//! Reading published files: parquet by column name, JSON, CSV; errors that name file, column and row.
 
+mod delimited;
+mod json;
 mod layout;
+mod limits;
+mod parquet;
 mod root;
 mod row;
+mod shards;
 mod table;
 
 use std::path::{Path, PathBuf};
 
 pub use layout::{Folders, Found, Layout};
+pub use limits::{JsonRow, UNREADABLE};
 pub use root::{DataRoot, HubSource};
 pub(crate) use row::excerpt;
-pub use row::{Id, PublishedRow, nullable};
-pub use table::{JsonRow, UNREADABLE, read_rows};
+pub use row::{Id, PublishedRow, RowAt, nullable};
+pub use table::{Rows, read_rows};
 
 /// SHA-256 of a file, lower-case hexadecimal.
 ///
@@ -54,8 +60,8 @@ pub enum DataError {
         message: String,
     },
     /// A row names a file outside of the data folder.
-    #[error("{path}: row {row}, column `{column}`: `{value}` leaves the data folder; expected a relative path without `..`", path = .path.display())]
-    OutsideData { path: PathBuf, row: usize, column: String, value: String },
+    #[error("{path}: {row}, column `{column}`: `{value}` leaves the data folder; expected a relative path without `..`", path = .path.display())]
+    OutsideData { path: PathBuf, row: RowAt, column: String, value: String },
     /// Too many rows cannot be used for the split to be the published one.
     #[error("{defective} of {rows} rows cannot be used, the first: {first}")]
     Rows {
@@ -65,6 +71,6 @@ pub enum DataError {
         first: Box<DataError>,
     },
     /// A row has a value that no sample can be made of.
-    #[error("{path}: row {row}, column `{column}`: {message}", path = .path.display())]
-    Row { path: PathBuf, row: usize, column: String, message: String },
+    #[error("{path}: {row}, column `{column}`: {message}", path = .path.display())]
+    Row { path: PathBuf, row: RowAt, column: String, message: String },
 }

@@ -12,6 +12,28 @@ use serde_json::{Map, Value};
 use super::DataError;
 use crate::nearest::nearest;
 
+/// Place of a row in its file. Shown as `row 3`, with the line of a file that has lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowAt {
+    /// Zero-based row.
+    pub row: usize,
+    /// One-based line on which it begins; `None` for parquet and for lists of JSON.
+    pub line: Option<usize>,
+}
+
+impl From<usize> for RowAt {
+    fn from(row: usize) -> Self {
+        Self { row, line: None }
+    }
+}
+
+impl Display for RowAt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "row {}", self.row)?;
+        self.line.map_or(Ok(()), |line| write!(f, " (line {line})"))
+    }
+}
+
 /// One row of a published file.
 ///
 /// ```
@@ -25,7 +47,7 @@ use crate::nearest::nearest;
 /// }
 ///
 /// let value = serde_json::json!({"uid": 17, "question": "Who?"});
-/// let row = PublishedRow { file: "rows.parquet".as_ref(), row: 3, value: value.as_object().unwrap() };
+/// let row = PublishedRow { file: "rows.parquet".as_ref(), row: 3.into(), value: value.as_object().unwrap() };
 /// let read: Row = row.read().unwrap();
 /// assert_eq!((&*read.uid.0, &*read.question, read.time_reference), ("17", "Who?", None));
 /// let error = row.column::<String>("uid").unwrap_err();
@@ -35,8 +57,8 @@ use crate::nearest::nearest;
 pub struct PublishedRow<'a> {
     /// The file, for messages.
     pub file: &'a Path,
-    /// Zero-based row.
-    pub row: usize,
+    /// Where it stands there.
+    pub row: RowAt,
     /// Column name to value.
     pub value: &'a Map<String, Value>,
 }
@@ -108,7 +130,7 @@ impl PublishedRow<'_> {
         DataError::Column {
             path: self.file.to_owned(),
             column: column.to_owned(),
-            message: format!("missing{nearest}: {all} (row {})", self.row),
+            message: format!("missing{nearest}: {all} ({})", self.row),
         }
     }
 

@@ -20,9 +20,9 @@ pub enum RunError {
     /// `ids` names a sample that the split does not have.
     #[error("--ids: {task} has no sample with the uid or id `{id}`")]
     UnknownId { task: String, id: String },
-    /// Limit, ids and shard leave nothing.
-    #[error("{task}: no sample is selected; check --limit, --ids and --shard")]
-    NoSamples { task: String },
+    /// The rows give no sample, or limit, ids and shard leave none.
+    #[error("{task}: no sample is selected; {reason}")]
+    NoSamples { task: String, reason: String },
     /// Two samples of the selection have one uid.
     #[error("{task}: two rows have the uid `{uid}`; the data file is damaged")]
     SameUid { task: String, uid: String },

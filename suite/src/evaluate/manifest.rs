@@ -26,8 +26,11 @@ pub(super) fn build(
 ) -> Result<Manifest, DataError> {
     let mut data = BTreeMap::new();
     for file in &selected.files {
-        let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        data.insert(name, sha256_file(file)?);
+        // Files of one table may have one name, in folders of their own.
+        let is_one = selected.files.iter().filter(|other| other.file_name() == file.file_name()).count() == 1;
+        let shown = file.iter().rev().take(if is_one { 1 } else { 2 }).collect::<Vec<_>>();
+        let name = shown.into_iter().rev().collect::<std::path::PathBuf>();
+        data.insert(name.to_string_lossy().into_owned(), sha256_file(file)?);
     }
     Ok(Manifest {
         version: RUN_VERSION,

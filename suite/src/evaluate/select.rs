@@ -55,7 +55,8 @@ pub(super) fn samples(
         samples = samples.into_iter().skip(shard.index()).step_by(shard.count()).collect();
     }
     if samples.is_empty() {
-        return Err(RunError::NoSamples { task: spec.name.clone() });
+        let reason = dataset.empty.unwrap_or_else(|| "check --limit, --ids and --shard".to_owned());
+        return Err(RunError::NoSamples { task: spec.name.clone(), reason });
     }
     let mut seen = HashSet::new();
     if let Some(twice) = samples.iter().find(|sample| !seen.insert(sample.uid.as_str())) {

@@ -48,6 +48,7 @@ impl Task for MadeUp {
             origin: Origin::Unknown,
             shows_subtitles: false,
             warning: None,
+            empty: None,
         })
     }
 

@@ -9,17 +9,14 @@ use serde::de::DeserializeOwned;
 
 use super::description::Description;
 use super::{
-    DataCheck, DataRoot, Dataset, Inspect, KeptQuirks, NOT_PUBLISHED, Origin, Published, Quirks, RowContext,
-    Task, TaskSpec, check, options, rows,
+    DataCheck, DataRoot, Dataset, Inspect, KeptQuirks, Published, Quirks, RowContext, Task, TaskSpec, check,
+    options,
 };
-use crate::data::{self, DataError, Folders, Found, JsonRow, Layout, PublishedRow};
+use crate::data::{DataError, Folders, Found, JsonRow, Layout, PublishedRow, Rows};
 use crate::profile::Profile;
 use crate::sample::Sample;
 use crate::scoring::Scorer;
-use crate::videos::VideoStore;
 
-/// Rows whose videos are looked for to tell which folder holds the videos.
-const PROBED_ROWS: usize = 16;
 /// Bytes that a subtitle file may have; the published ones are below one million.
 const MAX_SUBTITLES: u64 = 16 << 20;
 /// Flag of a sample without subtitles in a split that shows them.
@@ -160,7 +157,14 @@ impl Benchmark {
         Some(DataRoot { data: Some(folder), ..root.clone() })
     }
 
-    /// The annotation file below a root, else beside the task file.
+    /// The files of rows below a root, else beside the task file, and the rows.
+    fn rows(&self, root: &DataRoot) -> Result<(Found, Rows), DataError> {
+        let found = self.annotations(root)?;
+        let rows = Rows::read(&found.files)?;
+        Ok((found, rows))
+    }
+
+    /// The files of rows below a root, else beside the task file.
     fn annotations(&self, root: &DataRoot) -> Result<Found, DataError> {
         let (spec, layout) = (self.spec(), self.layout());
         let found = layout.annotations(root, &spec.name, &spec.hub);
@@ -178,7 +182,7 @@ impl Benchmark {
     }
 
     /// Folders of the files of rows, those beside the task file last.
-    fn folders(&self, root: &DataRoot, annotations: Option<&Found>) -> Vec<Folders> {
+    pub(super) fn folders(&self, root: &DataRoot, annotations: Option<&Found>) -> Vec<Folders> {
         let mut folders = self.layout().folders(root, annotations);
         if let Some(beside) = self.task_dir_root(root) {
             folders.extend(self.layout().folders(&beside, annotations));
@@ -214,7 +218,7 @@ impl Benchmark {
         self.description().part_of_all
     }
 
-    fn description(&self) -> &Description {
+    pub(super) fn description(&self) -> &Description {
         let parse = || Description::parse(self.toml, self.changes);
         self.description.get_or_init(|| {
             parse().unwrap_or_else(|error| panic!("{error}: a benchmark that is compiled in parses"))
@@ -247,9 +251,18 @@ impl Benchmark {
         value: &JsonRow,
         profile: Profile,
     ) -> Result<Option<Sample>, DataError> {
-        let published = PublishedRow { file, row, value };
+        self.sample_of(row, PublishedRow { file, row: row.into(), value }, profile)
+    }
+
+    /// The sample of the row of this number in the split.
+    fn sample_of(
+        &self,
+        number: usize,
+        published: PublishedRow<'_>,
+        profile: Profile,
+    ) -> Result<Option<Sample>, DataError> {
         let quirks = self.quirks().under(profile);
-        let cx = RowContext { task: &self.spec().name, profile, quirks, published };
+        let cx = RowContext { task: &self.spec().name, number, profile, quirks, published };
         let mut sample = match (self.read, &self.description().row) {
             (Some(read), _) => read(&cx),
             (None, Some(columns)) => columns.sample(&cx),
@@ -262,9 +275,9 @@ impl Benchmark {
         Ok(sample)
     }
 
-    /// The samples of a file's rows, as published.
-    pub(super) fn read(&self, file: &Path, rows: &[JsonRow], profile: Profile) -> Vec<ReadSample> {
-        rows.iter().enumerate().map(|(row, value)| self.sample(file, row, value, profile)).collect()
+    /// The samples of rows, as published.
+    pub(super) fn read(&self, rows: &Rows, profile: Profile) -> Vec<ReadSample> {
+        rows.iter().enumerate().map(|(number, row)| self.sample_of(number, row, profile)).collect()
     }
 
     /// Finds the files of a sample: its video, still relative to its folder, and its subtitles where the split shows
@@ -287,7 +300,7 @@ impl Benchmark {
             });
             let content = content.transpose().map_err(|(name, error)| DataError::Row {
                 path: file.to_owned(),
-                row: sample.row,
+                row: sample.row.into(),
                 column: "subtitles".to_owned(),
                 message: format!("{name}: {error}"),
             })?;
@@ -334,42 +347,18 @@ impl Task for Benchmark {
 
     fn load(&self, root: &DataRoot, profile: Profile) -> Result<Dataset, DataError> {
         let root = &self.with_task_dir(root);
-        let found = self.annotations(root)?;
-        let rows = data::read_rows(&found.path)?;
-        let read = self.read(&found.path, &rows, profile);
-        let origin = self.origin(&rows, &read, profile);
-        // Of several folders, the one that holds a video of the first rows.
-        let candidates = self.folders(root, Some(&found));
-        let holds_a_video = |folders: &&Folders| {
-            let first = read.iter().take(PROBED_ROWS).filter_map(|read| read.as_ref().ok()?.as_ref());
-            let video = |row: &Sample| self.layout().video(&folders.videos, &row.video, profile);
-            first.into_iter().any(|row| folders.videos.join(video(row)).is_file())
-        };
-        let chosen = if candidates.len() > 1 { candidates.iter().find(holds_a_video) } else { None };
-        let folders = chosen.unwrap_or(&candidates[0]);
-        let complete = |read: Result<Option<Sample>, DataError>| {
-            read?.map(|sample| self.find_files(sample, &found.path, folders, profile)).transpose()
-        };
-        let mut samples = rows::keep_usable(self.spec(), read.into_iter().map(complete))?;
-        let videos = VideoStore::new(&self.layout().benchmark, folders.videos.clone());
-        samples.iter_mut().for_each(|sample| sample.video = videos.name(&sample.video));
-        rows::make_uids_unique(&mut samples, profile);
-        if matches!(origin, Origin::Other(_)) {
-            samples.iter_mut().for_each(|sample| sample.flags.push(NOT_PUBLISHED.to_owned()));
-        }
-        let warning = self.subtitles_warning(&samples, rows.len());
-        let (files, shows_subtitles) = (vec![found.path], self.shows_subtitles());
-        Ok(Dataset { samples, videos, files, revision: found.revision, origin, shows_subtitles, warning })
+        let (found, rows) = self.rows(root)?;
+        self.dataset(found, &rows, root, profile)
     }
 
     fn check(&self, root: &DataRoot, how: &dyn Inspect) -> DataCheck {
         // Published rows have quirks that `strict` refuses; rows of one's own are to be sound.
         let profile = if self.is_file() { Profile::Strict } else { Profile::Release };
-        let loaded = self.load(root, profile).and_then(|dataset| {
-            let origin = self.origin_under_all(&dataset.files[0])?;
-            Ok(Dataset { origin, ..dataset })
+        let (root, reported) = (&self.with_task_dir(root), &self.description().reported);
+        let loaded = self.rows(root).and_then(|(found, rows)| {
+            let dataset = self.dataset(found, &rows, root, profile)?;
+            Ok(Dataset { origin: self.origin_under_all(&rows), ..dataset })
         });
-        let (root, reported) = (self.with_task_dir(root), &self.description().reported);
-        check::check(self.spec(), self.layout(), loaded, &root, reported, how)
+        check::check(self.spec(), self.layout(), loaded, root, reported, how)
     }
 }

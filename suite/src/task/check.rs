@@ -1,6 +1,6 @@
 //! Results of `data check` for one split.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::description::Reported;
-use super::{DataRoot, Dataset, Finding, Inspect, Origin, Provider, TaskSpec, UnreadableVideo};
-use crate::data::{DataError, Found, Layout, sha256_file};
+use super::{DataRoot, Dataset, Finding, Inspect, Origin, Provider, TaskSpec, UnreadableVideo, intervals};
+use crate::data::{DataError, Layout, sha256_file};
 use crate::media::VideoInfo;
 
 /// Results of `data check` for one split.
@@ -22,6 +22,9 @@ pub struct DataCheck {
     pub annotations: Option<PathBuf>,
     /// SHA-256 of the annotation file, lower-case hexadecimal.
     pub sha256: Option<String>,
+    /// Every file of rows with its SHA-256, where there are several; the first is `annotations`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<(PathBuf, String)>,
     /// Revision of the hub snapshot that the annotation file lies in, where its path shows one.
     pub revision: Option<String>,
     /// The rows are the published ones: their samples have the published SHA-256 under every profile.
@@ -50,6 +53,9 @@ pub struct DataCheck {
     pub reported_videos: Vec<ReportedVideo>,
     /// Subtitles found, and published; `None` for splits without.
     pub subtitles: Option<(usize, usize)>,
+    /// Rows whose gold interval is odd, by flag: one line for each row. They are asked as they are published.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub flagged: BTreeMap<String, Vec<String>>,
     /// Findings; empty for a complete split.
     pub findings: Vec<Finding>,
 }
@@ -109,10 +115,11 @@ pub(super) fn check(
     match loaded {
         Ok(dataset) => {
             rows_found(&mut check, spec, &dataset, provider);
-            let found =
-                check.annotations.clone().map(|path| Found { path, revision: check.revision.clone() });
-            let archives = layout.archives(root, &spec.hub, found.as_ref());
+            let archives = layout.archives(root, &spec.hub, check.annotations.as_deref());
             videos_found(&mut check, spec, &dataset, archives, how);
+            let decoded = check.decoded_videos.iter();
+            let lengths = decoded.map(|found| (found.path.clone(), Some(found.video.duration))).collect();
+            check.flagged = intervals::flagged(&dataset, lengths);
             reported_found(&mut check, reported);
             subtitles_found(&mut check, spec, layout, root);
         }
@@ -145,8 +152,12 @@ fn rows_found(check: &mut DataCheck, spec: &TaskSpec, dataset: &Dataset, provide
     check.annotations = dataset.files.first().cloned();
     check.revision = dataset.revision.clone();
     check.rows = dataset.samples.len();
-    match check.annotations.as_deref().map(sha256_file).transpose() {
-        Ok(hash) => check.sha256 = hash,
+    let hashed = |file: &PathBuf| Ok((file.clone(), sha256_file(file)?));
+    match dataset.files.iter().map(hashed).collect::<Result<Vec<_>, DataError>>() {
+        Ok(files) => {
+            check.sha256 = files.first().map(|(_, hash)| hash.clone());
+            check.files = if files.len() > 1 { files } else { Vec::new() };
+        }
         Err(error) => check
             .findings
             .push(Finding::AnnotationsUnusable { message: error.to_string(), provider: provider.clone() }),
@@ -157,7 +168,7 @@ fn rows_found(check: &mut DataCheck, spec: &TaskSpec, dataset: &Dataset, provide
         check.findings.push(Finding::Revision { found: found.clone(), pinned: pinned.clone() });
     }
     if check.rows == 0 {
-        check.findings.push(Finding::NoRows);
+        check.findings.push(Finding::NoRows { reason: dataset.empty.clone().unwrap_or_default() });
     } else if check.rows != spec.expected_rows {
         let (found, published) = (check.rows, spec.expected_rows);
         check.findings.push(Finding::Rows { found, published, provider });

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::derived::Derived;
 use super::kinds::{Kind, Kinds, Lettered};
 use super::option_cells::{self, without_letter};
-use super::{RowContext, letters};
+use super::{REVERSED_EVIDENCE, RowContext, intervals, letters};
 use crate::data::DataError;
 use crate::protocol::Template;
 use crate::sample::{Gold, Question, Sample, Tags};
@@ -155,6 +155,16 @@ impl Columns {
         if fits { Ok(()) } else { Err(format!("metric: {} does not go with row.kind {kind}", metric.name())) }
     }
 
+    /// The rows that count, for messages; `None` where all do.
+    pub(super) fn only(&self) -> Option<String> {
+        let wanted = self.only.iter().map(|(column, wanted)| match wanted {
+            OneOrMany::One(value) => format!("{column} = `{value}`"),
+            OneOrMany::Many(values) => format!("{column} = `{}`", values.join("` or `")),
+        });
+        let wanted: Vec<String> = wanted.collect();
+        (!wanted.is_empty()).then(|| wanted.join(", "))
+    }
+
     /// Makes the sample of one row; `None` for a row that [`only`](Self::only) leaves out.
     pub(super) fn sample(&self, cx: &RowContext<'_>) -> Result<Option<Sample>, DataError> {
         let row = Derived::with_all(&self.derived, cx)?;
@@ -182,7 +192,7 @@ impl Columns {
         let gold = self.gold(cx, kind, &question, &mut flags)?;
         let id = match &self.id {
             Some(cells) => filled(cx, cells)?,
-            None => cx.published.row.to_string(),
+            None => cx.number.to_string(),
         };
         let video = cx.path(first_column(&self.video), &filled(cx, &self.video)?)?;
         let mut tags = Tags::new();
@@ -193,6 +203,9 @@ impl Columns {
             }
         }
         let evidence = self.evidence.as_ref().map(|columns| span(cx, columns)).transpose()?;
+        if evidence.is_some_and(|evidence| evidence.length() < 0.0) {
+            flags.push(REVERSED_EVIDENCE.to_owned());
+        }
         let evidence = evidence.or(gold.interval());
         Ok(Some(Sample { tags, flags, evidence, ..cx.sample(id, video, question, gold) }))
     }
@@ -240,8 +253,9 @@ impl Columns {
         flags: &mut Vec<String>,
     ) -> Result<Gold, DataError> {
         if let Some(interval) = &self.interval {
-            let TimeSpan { start, end } = span(cx, interval)?;
-            return Ok(Gold::Interval { start, end });
+            let gold = span(cx, interval)?;
+            flags.extend(intervals::flags(gold, None).map(str::to_owned));
+            return Ok(Gold::Interval { start: gold.start, end: gold.end });
         }
         let column = self.answer.as_deref().unwrap_or_default();
         let answer = cx.text(column)?;
@@ -268,8 +282,12 @@ impl Columns {
     ) -> Result<String, DataError> {
         let last = question.options.len() - 1;
         let (index, expected) = match self.answer_is {
-            AnswerIs::Letter => return cx.letter(column, answer, &question.letters, flags),
-            AnswerIs::Index => (answer.trim().parse().ok(), format!("an index from 0 to {last}")),
+            AnswerIs::Letter => {
+                let is_plain = question.letters.contains(answer.trim());
+                let read = if is_plain { None } else { option_cells::letter_of(answer, question) };
+                return cx.letter(column, read.as_deref().unwrap_or(answer), &question.letters, flags);
+            }
+            AnswerIs::Index => (whole(answer), format!("an index from 0 to {last}")),
             AnswerIs::Option => {
                 let same = |option: &String| option.trim() == answer.trim();
                 (question.options.iter().position(same), "one of the options".to_owned())
@@ -296,7 +314,13 @@ fn filled(cx: &RowContext<'_>, cells: &Cells) -> Result<String, DataError> {
     cells.0.render(&values).map_err(|error| cx.error(first_column(cells), error.to_string()))
 }
 
-/// Start and end in seconds: numbers, or clock times.
+/// An index, also as a float: a column with empty cells often is one of floats.
+fn whole(text: &str) -> Option<usize> {
+    let number: f64 = text.trim().parse().ok()?;
+    (number.fract() == 0.0 && (0.0..MAX_OPTIONS as f64).contains(&number)).then_some(number as usize)
+}
+
+/// Start and end in seconds: numbers, or clock times. They are not put right where they are reversed or negative.
 fn span(cx: &RowContext<'_>, interval: &OneOrMany) -> Result<TimeSpan, DataError> {
     let (columns, cells): ([&str; 2], [Value; 2]) = match interval {
         OneOrMany::One(column) => {
@@ -312,18 +336,16 @@ fn span(cx: &RowContext<'_>, interval: &OneOrMany) -> Result<TimeSpan, DataError
     let seconds = |index: usize| {
         let found = match &cells[index] {
             Value::Number(number) => number.as_f64(),
-            Value::String(text) => clock_seconds(text.trim()),
+            Value::String(text) => match text.trim().strip_prefix('-') {
+                Some(negative) => clock_seconds(negative).map(std::ops::Neg::neg),
+                None => clock_seconds(text.trim()),
+            },
             _ => None,
         };
-        found.filter(|seconds| seconds.is_finite() && *seconds >= 0.0).ok_or_else(|| {
+        found.filter(|seconds| seconds.is_finite()).ok_or_else(|| {
             let message = format!("expected seconds or hh:mm:ss, found `{}`", cells[index]);
             cx.error(columns[index], message)
         })
     };
-    let span = TimeSpan::new(seconds(0)?, seconds(1)?);
-    if span.length() <= 0.0 {
-        let message = format!("expected a start before the end, found {} and {}", span.start, span.end);
-        return Err(cx.error(columns[0], message));
-    }
-    Ok(span)
+    Ok(TimeSpan::new(seconds(0)?, seconds(1)?))
 }

@@ -25,11 +25,8 @@ pub enum TaskFileError {
     /// It cannot be read, or a field is wrong.
     #[error(transparent)]
     Fields(#[from] FieldsError),
-    /// The rows beside it, which were to be counted, cannot be read.
-    #[error(
-        "{path}: {source}; the rows are read to count them, since expected_rows or expected_videos is not given",
-        path = .path.display()
-    )]
+    /// The rows beside it, which are counted where it does not say how many there are, cannot be read.
+    #[error("{path}: {source}", path = .path.display())]
     Count { path: PathBuf, source: DataError },
 }
 
@@ -88,8 +85,9 @@ fn with_defaults(mut table: toml::Table, columns: &Columns) -> Result<toml::Tabl
     let layout =
         table.get_mut("layout").and_then(toml::Value::as_table_mut).ok_or("missing table `layout`")?;
     layout.entry("benchmark").or_insert_with(|| name.clone().into());
-    let annotations = layout.get("annotations").and_then(|files| files.get(0)).and_then(toml::Value::as_str);
-    let annotations = annotations.ok_or("layout.annotations: expected a list of files")?.to_owned();
+    let files = layout.get("annotations").and_then(toml::Value::as_array);
+    let files: Option<Vec<&str>> = files.map(|files| files.iter().filter_map(toml::Value::as_str).collect());
+    let annotations = files.ok_or("layout.annotations: expected a list of files")?.join(", ");
     for (field, value) in [
         ("title", toml::Value::from(name)),
         ("expected_rows", 0.into()),

@@ -74,7 +74,11 @@ pub enum Finding {
         provider: Provider,
     },
     /// The file has no rows, or none that the task file selects.
-    NoRows,
+    NoRows {
+        /// Which of the two, with the number of rows.
+        #[serde(default)]
+        reason: String,
+    },
     /// Rows that cannot be asked.
     DefectiveRows {
         /// The fault of each, in row order.

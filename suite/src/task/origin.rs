@@ -5,12 +5,12 @@ use std::path::Path;
 
 use super::benchmark::ReadSample;
 use super::{Benchmark, Origin, Task as _};
-use crate::data::{self, DataError, JsonRow};
+use crate::data::{JsonRow, Rows};
 use crate::profile::Profile;
 use crate::sample::{self, Sample};
 
 impl Benchmark {
-    /// Origin of a file's rows.
+    /// Origin of rows.
     pub(super) fn origin(&self, rows: &[JsonRow], read: &[ReadSample], profile: Profile) -> Origin {
         let spec = self.spec();
         let samples: Vec<&Sample> =
@@ -23,14 +23,12 @@ impl Benchmark {
         self.published().origin(rows, profile, &sample::sha256(named), same_number)
     }
 
-    /// Origin of a file's rows under every profile: what one of them does not show, another may.
-    pub(super) fn origin_under_all(&self, file: &Path) -> Result<Origin, DataError> {
-        let rows = data::read_rows(file)?;
-        let under = |profile| self.origin(&rows, &self.read(file, &rows, profile), profile);
-        let all = Profile::ALL.map(under);
+    /// Origin of the rows under every profile: what one of them does not show, another may.
+    pub(super) fn origin_under_all(&self, rows: &Rows) -> Origin {
+        let all = Profile::ALL.map(|profile| self.origin(&rows.values, &self.read(rows, profile), profile));
         let other = all.iter().find(|origin| matches!(origin, Origin::Other(_)));
         let unknown = all.contains(&Origin::Unknown).then_some(&Origin::Unknown);
-        Ok(other.or(unknown).unwrap_or(&Origin::Published).clone())
+        other.or(unknown).unwrap_or(&Origin::Published).clone()
     }
 
     /// Says that another number of videos has subtitles than published, or, of other rows, that none has.

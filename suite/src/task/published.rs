@@ -135,7 +135,7 @@ mod tests {
             "#,
             |cx| {
                 let gold = Gold::Choice { answer: cx.published.column("answer")? };
-                let uid = cx.published.row.to_string();
+                let uid = cx.number.to_string();
                 Ok(Some(cx.sample(uid, "clip.mp4".into(), Question::default(), gold)))
             },
         );

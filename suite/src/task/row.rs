@@ -17,6 +17,8 @@ pub const NO_LETTER: &str = "gold_is_no_letter";
 pub struct RowContext<'a> {
     /// Name of the split.
     pub task: &'a str,
+    /// Zero-based row of the split, over all of its files.
+    pub number: usize,
     /// Profile.
     pub profile: Profile,
     /// The quirks of the benchmark that the profile keeps.
@@ -28,7 +30,7 @@ pub struct RowContext<'a> {
 impl RowContext<'_> {
     /// A sample of this row with nothing else in it. `video` is relative to the folder of the videos.
     pub fn sample(&self, uid: String, video: PathBuf, question: Question, gold: Gold) -> Sample {
-        Sample::new(self.task, uid, self.published.row, video, question, gold)
+        Sample::new(self.task, uid, self.number, video, question, gold)
     }
 
     /// The same with other cells in its row.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::TaskSpec;
-use crate::data::DataError;
+use crate::data::{DataError, Rows, excerpt};
 use crate::profile::Profile;
 use crate::sample::{Question, Sample};
 
@@ -21,15 +21,17 @@ const DUPLICATE_UID: &str = "duplicate_uid";
 /// Anything but a bad row; more bad rows than [`MAX_DEFECTIVE`].
 pub(super) fn keep_usable(
     spec: &TaskSpec,
-    rows: impl ExactSizeIterator<Item = Result<Option<Sample>, DataError>>,
+    rows: &Rows,
+    read: impl Iterator<Item = Result<Option<Sample>, DataError>>,
 ) -> Result<Vec<Sample>, DataError> {
-    let total = rows.len();
+    let total = rows.values.len();
     let (mut samples, mut defective, mut first) = (Vec::with_capacity(total), 0, None);
-    for (row, read) in rows.enumerate() {
+    for (number, read) in read.enumerate() {
         match read {
             Ok(sample) => samples.extend(sample),
-            Err(DataError::Row { path, row: _, column, message }) => {
-                samples.push(placeholder(spec, row, format!("row {row}, column `{column}`: {message}")));
+            Err(DataError::Row { path, row, column, message }) => {
+                let defect = format!("{}, column `{column}`: {message}", rows.name_of(number));
+                samples.push(placeholder(spec, number, defect));
                 defective += 1;
                 first.get_or_insert(DataError::Row { path, row, column, message });
             }
@@ -50,6 +52,30 @@ fn placeholder(spec: &TaskSpec, row: usize, defect: String) -> Sample {
     let (uid, video, gold) = (format!("row {row}"), PathBuf::new(), spec.metric.empty_gold());
     let sample = Sample::new(&spec.name, uid, row, video, Question::default(), gold);
     Sample { defect: Some(defect), ..sample }
+}
+
+/// Refuses rows of two files with one uid: they are not parts of one table, or one part is there twice.
+///
+/// # Errors
+/// The second of the rows, with the place of the first.
+pub(super) fn refuse_uids_of_two_files(samples: &[Sample], rows: &Rows) -> Result<(), DataError> {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    for sample in samples.iter().filter(|sample| sample.defect.is_none()) {
+        let earlier = *seen.entry(&sample.uid).or_insert(sample.row);
+        let (path, row) = rows.place(sample.row);
+        if rows.place(earlier).0 != path {
+            return Err(DataError::Format {
+                path: path.to_owned(),
+                message: format!(
+                    "{row} has the id `{}` of {}; the files of layout.annotations are parts of one table, and \
+                     another copy of a file belongs into layout.other_annotations",
+                    excerpt(&sample.uid),
+                    rows.name_of(earlier)
+                ),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Adds the row to a uid that an earlier row has. The reference keys nothing by uid and asks both;

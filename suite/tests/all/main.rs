@@ -4,3 +4,4 @@
 mod data;
 mod journal;
 mod rooms;
+mod task_files;

@@ -12,7 +12,7 @@ use paravt_suite::data::DataError;
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Question, Sample};
 use paravt_suite::span::TimeSpan;
-use paravt_suite::task::{Benchmark, IntoSample, RowContext, read};
+use paravt_suite::task::{Benchmark, IntoSample, REVERSED_GOLD, RowContext, read};
 use serde::Deserialize;
 
 /// The splits of the benchmark.
@@ -24,9 +24,6 @@ pub static CHARADES_STA: Benchmark = Benchmark::new(include_str!("../benchmark.t
 const PROMPT_EXAMPLE: (f64, f64) = (24.3, 30.4);
 /// Half a step of the published half floats at that size.
 const HALF_STEP: f64 = 1.0 / 64.0;
-
-/// Flag of a row whose interval does not end after it starts.
-const REVERSED: &str = "reversed_gold";
 
 /// The published columns.
 #[derive(Deserialize)]
@@ -53,7 +50,7 @@ impl IntoSample for Row {
                 let message = format!("expected a start before the end, found {start} and {end}");
                 return Err(cx.error("timestamp", message));
             }
-            flags.push(REVERSED.to_owned());
+            flags.push(REVERSED_GOLD.to_owned());
         }
         if (start - PROMPT_EXAMPLE.0).abs() < HALF_STEP && (end - PROMPT_EXAMPLE.1).abs() < HALF_STEP {
             flags.push("prompt_example".to_owned());
@@ -61,7 +58,7 @@ impl IntoSample for Row {
         let video = cx.path("video", &self.video)?;
         let question = Question { stem: self.caption, ..Question::default() };
         // Captions repeat and float text differs by printer: the row is the stable key.
-        let uid = cx.published.row.to_string();
+        let uid = cx.number.to_string();
         let sample = cx.sample(uid, video, question, Gold::Interval { start, end });
         Ok(Some(Sample { evidence: Some(TimeSpan::new(start, end)), flags, ..sample }))
     }
@@ -93,7 +90,7 @@ mod tests {
     #[test]
     fn a_reversed_interval_scores_zero_as_upstream_and_is_refused_under_strict() {
         let reversed = sample(json!([10.0, 5.0])).unwrap();
-        assert_eq!(reversed.flags, [REVERSED]);
+        assert_eq!(reversed.flags, [REVERSED_GOLD]);
         for answer in ["0 - 20", "5 - 10", "10 - 5", "6 - 7"] {
             let score = paravt_upstream::paravt::scoring::score(&reversed.gold, answer);
             assert_eq!(score.value, 0.0, "{answer}");

@@ -12,7 +12,7 @@ use paravt_suite::data::{DataError, Id};
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::span::TimeSpan;
-use paravt_suite::task::{Benchmark, IntoSample, RowContext, read};
+use paravt_suite::task::{Benchmark, IntoSample, REVERSED_EVIDENCE, RowContext, read};
 use paravt_suite::text::{clock_seconds, embedded_options};
 use serde::Deserialize;
 
@@ -36,9 +36,6 @@ struct Row {
     #[serde(rename = "type")]
     video_type: String,
 }
-
-/// Flag of a row whose evidence ends before it starts.
-const REVERSED_EVIDENCE: &str = "reversed_evidence";
 
 /// `MM:SS-MM:SS` or `HH:MM:SS-HH:MM:SS` in seconds.
 fn time_reference(text: &str) -> Option<TimeSpan> {

@@ -53,7 +53,7 @@ impl IntoSample for Row {
         let question = Question { stem: stem.to_owned(), options, letters, subtitles: None };
         let video = cx.path("video_name", &self.video_name)?;
         Ok(Some(Sample {
-            id: format!("{}-{}", self.task_type, cx.published.row),
+            id: format!("{}-{}", self.task_type, cx.number),
             tags: Tags::from([("task_type".to_owned(), vec![self.task_type])]),
             flags,
             ..cx.sample(self.question_id.0, video, question, Gold::Choice { answer })

@@ -14,6 +14,8 @@ use crate::repository::{HubFile, Kind};
 const MAX_REDIRECTS: usize = 5;
 /// Bytes of an error's body.
 const MAX_REFUSAL: usize = 4 << 10;
+/// Characters of it that are shown.
+const MAX_REASON: usize = 120;
 
 impl Hub {
     /// Asks whether this account may download from a repository. Nothing is downloaded; a `file` that the
@@ -55,7 +57,7 @@ impl Hub {
         if status.is_success() || status.is_redirection() || has_no_file {
             return Ok(());
         }
-        Err(self.refusal(&mut response, true, kind, repo, what).await)
+        Err(self.refusal(&mut response, kind, repo, what).await)
     }
 
     /// The address that serves a file's bytes at a commit, on the hub itself.
@@ -66,7 +68,7 @@ impl Hub {
     }
 
     /// Requests an address and follows redirects; the token goes to the hub only. Returns where the bytes
-    /// came from.
+    /// came from; a refused range comes back as a reply.
     pub(crate) async fn follow(
         &self,
         url: Url,
@@ -91,10 +93,13 @@ impl Hub {
                 url = self.target(&url, response.headers(), what)?;
                 continue;
             }
-            if status.is_success() {
+            if status.is_success() || range.is_some() && status == StatusCode::RANGE_NOT_SATISFIABLE {
                 return Ok((url, response));
             }
-            return Err(self.refusal(&mut response, own, kind, repo, what).await);
+            return Err(match self.is_interface(&url) {
+                true => self.refusal(&mut response, kind, repo, what).await,
+                false => self.storage_refusal(&mut response).await,
+            });
         }
         Err(Failure::Final(FetchError::protocol(what, format!("more than {MAX_REDIRECTS} redirects"))))
     }
@@ -111,15 +116,26 @@ impl Hub {
         }
     }
 
+    /// Whether an address is the hub's own and not of the storage, which a mirror may have on the same server.
+    fn is_interface(&self, url: &Url) -> bool {
+        let path = url.path().strip_prefix(self.endpoint.path()).unwrap_or_default();
+        url.origin() == self.endpoint.origin() && (path.starts_with("api/") || path.contains("/resolve/"))
+    }
+
+    /// A refusal of the storage behind the hub. The hub has granted the file, so that a new address may do where this
+    /// one is over or its server is not well.
+    async fn storage_refusal(&self, response: &mut Response) -> Failure {
+        let (status, after) = (response.status(), paravt_http::retry_after(response.headers()));
+        let said = read(response, MAX_REFUSAL).await.unwrap_or_default();
+        let said = self.without_token(&storage_reason(&String::from_utf8_lossy(&said)));
+        let said = if said.is_empty() { said } else { format!(" ({said})") };
+        let clock =
+            if said.contains("RequestTimeTooSkewed") { "; set the clock of this machine" } else { "" };
+        Failure::Passing { message: format!("the storage server refused with {status}{said}{clock}"), after }
+    }
+
     /// What a refused request means and what to do about it.
-    async fn refusal(
-        &self,
-        response: &mut Response,
-        own: bool,
-        kind: Kind,
-        repo: &str,
-        what: &str,
-    ) -> Failure {
+    async fn refusal(&self, response: &mut Response, kind: Kind, repo: &str, what: &str) -> Failure {
         let status = response.status();
         let after = paravt_http::retry_after(response.headers());
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
@@ -133,12 +149,6 @@ impl Hub {
             || status == StatusCode::REQUEST_TIMEOUT
             || status.is_server_error();
         match status {
-            // A signed address that has run out is asked for again.
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND | StatusCode::GONE
-                if !own =>
-            {
-                Failure::Passing { message: format!("the storage server refused with {status}"), after }
-            }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if code == "GatedRepo" => {
                 access(match &self.token {
                     None => format!(
@@ -181,6 +191,22 @@ impl Hub {
     }
 }
 
+/// What a storage server says: code and message of XML, the title of a web page, else its text. Other parts of XML may
+/// repeat the signed address.
+fn storage_reason(said: &str) -> String {
+    let part = |tag: &str| {
+        let (_, rest) = said.split_once(&format!("<{tag}>"))?;
+        Some(rest.split_once('<')?.0.trim())
+    };
+    let reason = match (part("Code"), part("Message"), part("title").or(part("TITLE"))) {
+        (Some(code), message, _) => format!("{code}: {}", message.unwrap_or("no message")),
+        (None, _, Some(title)) => format!("a web page, {title}"),
+        (None, ..) if said.trim_start().starts_with('<') => String::new(),
+        (None, ..) => said.to_owned(),
+    };
+    reason.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_REASON).collect()
+}
+
 /// A whole body of at most `limit` bytes.
 pub(super) async fn read(response: &mut Response, limit: usize) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
@@ -197,6 +223,40 @@ pub(super) async fn read(response: &mut Response, limit: usize) -> Result<Vec<u8
 mod tests {
     use super::*;
     use crate::retry::Retries;
+
+    #[test]
+    fn what_storage_servers_say_is_shown_without_what_was_signed() {
+        for (said, shown) in [
+            (
+                "<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code><Message>Request has\n expired</Message>\
+                 <Expires>1</Expires><StringToSign>secret</StringToSign></Error>",
+                "AccessDenied: Request has expired",
+            ),
+            ("<Error><Code>SlowDown</Code></Error>", "SlowDown: no message"),
+            ("<HTML><HEAD><TITLE>ERROR: The request</TITLE>", "a web page, ERROR: The request"),
+            ("<html>", ""),
+            ("Auth failed: invalid range", "Auth failed: invalid range"),
+            ("", ""),
+        ] {
+            assert_eq!(storage_reason(said), shown);
+        }
+        assert_eq!(storage_reason(&"x".repeat(999)).len(), MAX_REASON);
+    }
+
+    #[test]
+    fn the_hubs_own_addresses_are_told_from_those_of_its_storage() {
+        let hub = Hub::new("https://hub/mirror", None, Retries::default()).unwrap();
+        for (address, is_interface) in [
+            ("https://hub/mirror/api/datasets/a/b/tree/c?recursive=true", true),
+            ("https://hub/mirror/datasets/a/b/resolve/c/d.zip", true),
+            ("https://hub/mirror/a/b/resolve/c/d.zip?download=true", true),
+            ("https://hub/mirror/storage/d.zip?Signature=x", false),
+            ("https://hub/storage/d.zip", false),
+            ("https://cdn.hub/a/b/resolve/c/d.zip", false),
+        ] {
+            assert_eq!(hub.is_interface(&address.parse().unwrap()), is_interface, "{address}");
+        }
+    }
 
     #[test]
     fn a_redirect_that_is_not_followed_says_where_it_leads() {

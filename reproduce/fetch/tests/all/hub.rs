@@ -335,6 +335,35 @@ fn signed_addresses_that_run_out_are_asked_for_again() {
 }
 
 #[test]
+fn a_new_address_is_asked_for_after_any_refusal_of_the_storage() {
+    const OVER: &str = "<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>";
+    for (status, said, storage_here) in [
+        (403, OVER, false),
+        (403, OVER, true),
+        (403, "Auth failed: invalid range", true),
+        (401, "", true),
+        (400, "<Error><Code>ExpiredToken</Code><Message>The token has expired</Message></Error>", false),
+        (404, "<Error><Code>NoSuchKey</Code></Error>", true),
+        (416, "", false),
+        (416, "", true),
+    ] {
+        let faults = Faults { refused: Some((status, said, 1)), storage_here, ..Faults::default() };
+        let hub = TestHub::start(&contents(), faults);
+        let root = tempfile::tempdir().unwrap();
+        run(&hub, root.path()).result.unwrap_or_else(|error| panic!("{status} {said}: {error}"));
+        check_whole(root.path());
+    }
+    let faults = Faults { refused: Some((403, OVER, 10_000)), storage_here: true, ..Faults::default() };
+    let hub = TestHub::start(&contents(), faults);
+    let root = tempfile::tempdir().unwrap();
+    let error = run(&hub, root.path()).result.unwrap_err();
+    assert!(matches!(error, FetchError::Network { tries: 6, .. }), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("AccessDenied: Request has expired") && !error.contains("HF_TOKEN"), "{error}");
+    assert!(!error.contains("Signature"), "{error}");
+}
+
+#[test]
 fn deleted_archives_are_not_fetched_again() {
     let hub = TestHub::start(&contents(), Faults::default());
     let root = tempfile::tempdir().unwrap();

@@ -115,7 +115,8 @@ fn conclude(record: &Record, options: usize) -> Exit {
     }
     if let Some(error) = &record.error {
         eprintln!("error: {}: {}", error.step, error.message);
-        return Exit::Incomplete;
+        // A file that is no video is wrong on every machine, as for `frames`.
+        return if error.step == "open" { Exit::Usage } else { Exit::Incomplete };
     }
     let gold = &record.sample.gold;
     match record.score.prediction.as_deref() {

@@ -8,6 +8,7 @@ mod report;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use anyhow::Context as _;
 use clap::Subcommand;
 use paravt_media::Depth;
 use paravt_nano::{WorldOptions, make_world};
@@ -15,7 +16,7 @@ use paravt_reports::terminal::{Detail, Text};
 use paravt_suite::task::{DataCheck, Inspect, Task as _, TaskSpec};
 
 use crate::commands::data::progress::CountedDecoding;
-use crate::exit::Exit;
+use crate::exit::{Exit, OrPreflight as _};
 use crate::output::{self, Printed};
 use crate::registry::{DataArgs, TaskFiles};
 
@@ -100,7 +101,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                 seed: args.seed,
                 first: false,
             };
-            make_world(&args.out, &options)?;
+            let out = args.out.display();
+            std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {out}"))?;
+            // In a folder that is there, the disk and FFmpeg alone decide whether it succeeds.
+            make_world(&args.out, &options).map_err(anyhow::Error::from).or_preflight()?;
             println!(
                 "{}: generated in {:.1} s; pass it to other commands with --data",
                 args.out.display(),

@@ -34,7 +34,7 @@ fn data() {
     assert_eq!(of(DataError::Format { path: "p".into(), message: "m".into() }), Exit::Usage);
     let column = DataError::Column { path: "p".into(), column: "c".into(), message: "m".into() };
     assert_eq!(of(column), Exit::Usage);
-    let row = DataError::Row { path: "p".into(), row: 0, column: "c".into(), message: "m".into() };
+    let row = DataError::Row { path: "p".into(), row: 0.into(), column: "c".into(), message: "m".into() };
     assert_eq!(of(row), Exit::Usage);
 }
 
@@ -70,7 +70,7 @@ fn runs() {
     assert_eq!(of(RunError::Journal(JournalError::Exists { dir: "d".into() })), Exit::Usage);
     assert_eq!(of(RunError::Config(ConfigError::TooFewFrames)), Exit::Usage);
     assert_eq!(of(RunError::UnknownId { task: "t".into(), id: "i".into() }), Exit::Usage);
-    assert_eq!(of(RunError::NoSamples { task: "t".into() }), Exit::Usage);
+    assert_eq!(of(RunError::NoSamples { task: "t".into(), reason: "r".into() }), Exit::Usage);
     assert_eq!(of(RunError::SameUid { task: "t".into(), uid: "u".into() }), Exit::Usage);
     let no_text = RenderError::NoText { protocol: "p".into(), what: "w".into() };
     assert_eq!(of(RunError::Prompt(no_text)), Exit::Usage);

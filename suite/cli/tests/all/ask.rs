@@ -56,6 +56,21 @@ fn a_missing_video_is_named() {
 }
 
 #[test]
+fn a_file_that_is_no_video_ends_with_the_code_of_frames() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = dir.path().join("rows.json");
+    std::fs::write(&rows, "[{}]").unwrap();
+    let server = Server::start(Script::default());
+    let out = dir.path().join("out").display().to_string();
+    for (name, flags) in
+        [("ask", ["?", "--base-url", &server.base_url]), ("frames", ["--nframes=4", "--out", &out])]
+    {
+        let output = bench().arg(name).arg(&rows).args(flags).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    }
+}
+
+#[test]
 fn a_reply_without_an_answer_is_followed_by_what_was_expected() {
     let message = serde_json::json!({"role": "assistant", "content": "nothing to see"});
     let server = Server::start(Script { choice: [("message", message)].into(), ..Script::default() });

@@ -179,11 +179,7 @@ fn wrong_files_keys_rows_and_columns_are_named() {
     refused(
         &with("\"qid\"", "\"qidd\""),
         &rows,
-        // Then why rows are read at all.
-        &[
-            "rows.json: column `qidd`: missing; the nearest is `qid`",
-            "(row 0); the rows are read to count them",
-        ],
+        &["rows.json: column `qidd`: missing; the nearest is `qid`", "(row 0)\n"],
     );
     refused(
         &with("{clip}", "../{clip}"),
@@ -233,6 +229,11 @@ fn a_check_finds_rows_that_a_run_refuses_and_a_selection_of_none() {
     let none = task(&CHOICE.replace("\"test\"", "\"nosuch\""), &choice_rows());
     let (code, said) = check(none.path());
     assert!(code == Some(1) && said.contains("INCOMPLETE") && said.contains("no rows"), "{said}");
+    let mut run = bench();
+    run.args(["run", "--base-url", "http://localhost:1", "--task"]).arg(none.path().join("mine.toml"));
+    let ran = run.arg("--out").arg(none.path().join("out")).output().unwrap();
+    let reason = "mine: no sample is selected; row.only: split = `nosuch` matches 0 of 3 rows of rows.json";
+    assert!(ran.status.code() == Some(2) && text(&ran).contains(reason), "{}", text(&ran));
     let letters = CHOICE.replace("answer_is = \"index\"\n", "");
     let mut rows = choice_rows();
     (rows[0]["right"], rows[1]["right"]) = ("B".into(), "Green".into());

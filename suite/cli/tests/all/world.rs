@@ -99,6 +99,20 @@ fn annotation(task: &dyn Task) -> PathBuf {
 }
 
 #[test]
+fn a_world_that_cannot_be_written_ends_as_a_precondition() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    // A file lies where a folder belongs: like a full disk, nothing that the command line says.
+    let taken = dir.path().join("out");
+    std::fs::create_dir(&taken).unwrap();
+    std::fs::write(taken.join("lvbench"), "").unwrap();
+    for (out, code) in [(taken, 3), (dir.path().join("file/out"), 2)] {
+        let output = bench().args(["data", "make", "--out"]).arg(&out).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}: {}", out.display(), text(&output));
+    }
+}
+
+#[test]
 fn annotations_are_found_in_every_place_and_under_the_former_owner() {
     let task = named("lvbench");
     let published = "data/train-00000-of-00001.parquet";

@@ -40,6 +40,10 @@ pub(crate) struct Faults {
     pub accepted: bool,
     /// Signed addresses work so many times.
     pub address_uses: Option<usize>,
+    /// The storage answers so, so many times before each real reply of a range.
+    pub refused: Option<(u16, &'static str, usize)>,
+    /// The storage is on the hub's own address.
+    pub storage_here: bool,
     /// Pause after each piece of 64 KiB.
     pub slow: Option<Duration>,
     /// Every file is listed with so many bytes.
@@ -190,7 +194,8 @@ async fn resolve(
     }
     let port = *hub.port.lock().unwrap();
     // Another host name, as the hub's storage has.
-    let place = format!("http://localhost:{port}/storage/{path}?Signature=a-signed-secret");
+    let host = if hub.faults.lock().unwrap().storage_here { "127.0.0.1" } else { "localhost" };
+    let place = format!("http://{host}:{port}/storage/{path}?Signature=a-signed-secret");
     (StatusCode::FOUND, [(header::LOCATION, place)]).into_response()
 }
 
@@ -199,6 +204,18 @@ async fn storage(
     UrlPath(path): UrlPath<String>,
     headers: HeaderMap,
 ) -> Response {
+    let refused = hub.faults.lock().unwrap().refused;
+    if let Some((status, said, times)) = refused {
+        let mut uses = hub.uses.lock().unwrap();
+        let used = uses.entry(format!("{path} {:?}", headers.get(header::RANGE))).or_default();
+        *used += 1;
+        if *used % (times + 1) != 0 {
+            let range = headers.get(header::RANGE).map(|_| format!("bytes */{}", hub.files[&path].len()));
+            let fields = range.map(|range| (header::CONTENT_RANGE, range.parse().unwrap()));
+            let fields: HeaderMap = fields.into_iter().collect();
+            return (StatusCode::from_u16(status).unwrap(), fields, said).into_response();
+        }
+    }
     if headers.contains_key(header::AUTHORIZATION) {
         hub.leaked.fetch_add(1, Ordering::SeqCst);
     }

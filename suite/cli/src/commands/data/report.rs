@@ -29,6 +29,11 @@ pub(super) fn checks(checks: &[DataCheck], root: &DataRoot, verbose: bool) -> Te
             identity(check, root).iter().for_each(|line| text.whole(line));
         }
         decoded(&mut text, check, root, verbose);
+        for (flag, rows) in &check.flagged {
+            let first = rows.first().map_or("", String::as_str);
+            text.whole(&format!("  {} flagged {flag}, the first: {first}", counted(rows.len(), "row")));
+            rows.iter().filter(|_| verbose).for_each(|row| text.whole(&format!("    {row}")));
+        }
         for finding in &check.findings {
             finding_line(finding, check, root).lines().for_each(|line| text.whole(&format!("  {line}")));
             let details = details(finding, check, root);
@@ -101,8 +106,13 @@ fn decoded(text: &mut Text, check: &DataCheck, root: &DataRoot, verbose: bool) {
 
 fn identity(check: &DataCheck, root: &DataRoot) -> Vec<String> {
     let Some(path) = &check.annotations else { return Vec::new() };
-    let mut lines = vec![format!("  annotations {}", shown(path, root))];
-    lines.extend(check.sha256.iter().map(|hash| format!("  SHA-256     {hash}")));
+    let one = check.sha256.iter().map(|hash| (path, hash));
+    let several = check.files.iter().map(|(path, hash)| (path, hash));
+    let files: Vec<_> = if check.files.is_empty() { one.collect() } else { several.collect() };
+    let of_file = |(path, hash): (&PathBuf, &String)| {
+        [format!("  annotations {}", shown(path, root)), format!("  SHA-256     {hash}")]
+    };
+    let mut lines: Vec<String> = files.into_iter().flat_map(of_file).collect();
     lines.extend(check.verified.then(|| "  rows        as published".to_owned()));
     lines.extend(check.revision.iter().map(|revision| format!("  revision    {revision}")));
     lines
@@ -121,7 +131,7 @@ fn finding_line(finding: &Finding, check: &DataCheck, root: &DataRoot) -> String
             let line = format!("not the published rows: {difference}");
             appended(line, &format!("; fetch {provider}"))
         }
-        Finding::NoRows => "no rows: the file is empty, or `only` of the task file leaves none".to_owned(),
+        Finding::NoRows { reason } => format!("no rows: {reason}"),
         Finding::DefectiveRows { defects } => {
             let first = defects.first().map_or("", String::as_str);
             format!("{} unusable, the first: {first}", counted(defects.len(), "row"))

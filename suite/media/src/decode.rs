@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use crate::convert::{Colours, Converter};
 use crate::deadline::Deadline;
-use crate::demux::{decoder, open, read, seek};
+use crate::demux::{Packet, decoder, open, read, seek, seek_byte};
 use crate::error::MediaError;
 use crate::index::VideoIndex;
 use crate::resize::Precision;
@@ -111,6 +111,11 @@ fn due(picture: &ff::frame::Video, wanted: &HashMap<i64, Vec<usize>>) -> Option<
     wanted.keys().copied().filter(|time| *time <= reached).min()
 }
 
+/// The presentation time of a picture, as far as its packet or its neighbours' say.
+fn shown_at(picture: &ff::frame::Video) -> Option<i64> {
+    picture.pts().or(picture.timestamp())
+}
+
 /// Whether a decoder has nothing to give before the next packet.
 pub(crate) fn is_waiting(error: ff::Error) -> bool {
     matches!(error, ff::Error::Other { errno } if errno == ff::util::error::EAGAIN)
@@ -136,10 +141,23 @@ struct Worker<'a> {
     converter: Converter,
     exact: bool,
     deadline: Deadline,
-    /// The last picture, kept only there.
-    last: Option<ff::frame::Video>,
+    /// Number of the next packet among the index's places.
+    next: usize,
+    /// A picture for frames that never come out: the last one where packets have no presentation times, else the first
+    /// one since the seek.
+    stand_in: Option<ff::frame::Video>,
+    /// The decoder reported an error since the seek.
+    refused: bool,
+    /// Pictures since the seek that are shown after all wanted ones.
+    behind: usize,
     stats: ReaderStats,
 }
+
+/// Pictures behind the wanted ones after which these do not come any more: no codec holds more back.
+const BEHIND: usize = 16;
+
+/// Packets after a seek to a byte within which the wanted one has to come.
+const NEAR: usize = 64;
 
 impl<'a> Worker<'a> {
     fn new(
@@ -165,7 +183,10 @@ impl<'a> Worker<'a> {
             converter,
             exact: target.exact,
             deadline: target.deadline,
-            last: None,
+            next: 0,
+            stand_in: None,
+            refused: false,
+            behind: 0,
             stats,
         })
     }
@@ -185,17 +206,31 @@ impl<'a> Worker<'a> {
         // decoder keeps its last pictures to itself where the file's very last packet was skipped:
         // what is still wanted then is decoded in full.
         let attempts: &[bool] = if self.index.has_pts { &[true, false] } else { &[false] };
-        for &skip in attempts {
-            self.seek(group.start)?;
-            self.decode(&mut wanted, group.start, skip, deliver)?;
-            if wanted.is_empty() {
-                return Ok(());
+        let (mut start, mut back) = (group.start, 1);
+        loop {
+            for &skip in attempts {
+                self.seek(start)?;
+                self.decode(&mut wanted, (start, group.start), skip, deliver)?;
+                if wanted.is_empty() {
+                    return Ok(());
+                }
             }
+            if !self.is_late(start, group.start) {
+                break;
+            }
+            let mut keys = (0..start).rev().filter(|at| self.index.entries[*at].key);
+            start = keys.nth(back - 1).unwrap_or(0);
+            back *= 2;
         }
-        // A file without presentation times may hold packets that give no picture: the last stands in.
-        if let Some(last) = self.last.take() {
+        // A file without presentation times may hold packets that give no picture: the last stands in. A recording
+        // that begins between key frames has none for its first packets: the first one does.
+        let before = |picture: &ff::frame::Video| shown_at(picture).as_ref() > wanted.keys().max();
+        let lead = !self.exact && !self.refused;
+        if let Some(picture) = self.stand_in.take()
+            && (!self.index.has_pts || (lead && before(&picture)))
+        {
             for index in wanted.drain().flat_map(|(_, indices)| indices) {
-                deliver(self.converter.frame(&last, index, self.index.time_us(index))?)?;
+                deliver(self.converter.frame(&picture, index, self.index.time_us(index))?)?;
             }
             return Ok(());
         }
@@ -203,34 +238,57 @@ impl<'a> Worker<'a> {
         Err(undecoded(lost, "the file ends before it"))
     }
 
-    /// Decodes from here until nothing is wanted or the file ends.
+    /// Whether the first picture since the seek to `start` is shown after the key frame of the group. With intra
+    /// refresh pictures are whole only some time after the packet that counts as the key frame, and not all that come
+    /// out then are: decoding has to start one key frame earlier, or more.
+    fn is_late(&self, start: usize, group: usize) -> bool {
+        let first = self.stand_in.as_ref().map(shown_at);
+        let late = first.is_none_or(|first| first > Some(self.index.entries[group].pts));
+        late && start > 0 && self.index.has_pts && !self.exact && !self.refused
+    }
+
+    /// Decodes from `start` until nothing of the group is wanted, the wanted pictures are over, or the file ends.
     fn decode(
         &mut self,
         wanted: &mut HashMap<i64, Vec<usize>>,
-        start: usize,
+        (start, group): (usize, usize),
         skip: bool,
         deliver: &mut dyn FnMut(Frame) -> Result<(), MediaError>,
     ) -> Result<(), MediaError> {
-        self.last = None;
+        (self.stand_in, self.behind, self.refused) = (None, 0, false);
         let mut packet = ff::Packet::empty();
         let mut at_end = false;
-        while !wanted.is_empty() && !at_end {
+        // Some decoders show what they make of pictures before the first key frame.
+        let mut begun = self.exact || !self.index.entries.iter().any(|entry| entry.key);
+        while !wanted.is_empty() && !at_end && self.behind < BEHIND {
             self.deadline.check()?;
             if read(&mut self.input, self.index.stream, &mut packet) {
+                if let Some(place) = self.index.places.get(self.next) {
+                    packet.set_pts(Some(place.pts));
+                    self.next += 1;
+                }
+                begun |= packet.is_key();
+                if !begun {
+                    continue;
+                }
                 let needed = !skip || packet.pts().is_none_or(|pts| wanted.contains_key(&pts));
                 self.decoder.skip_frame(if needed { Discard::Default } else { Discard::NonReference });
                 self.stats.packets += 1;
                 // A damaged packet costs its own picture; a wanted one is missed by the caller, by name.
-                if let Err(error) = self.decoder.send_packet(&packet)
-                    && self.exact
-                {
-                    return Err(undecoded(start, error));
+                if let Err(error) = self.decoder.send_packet(&packet) {
+                    if self.exact {
+                        return Err(undecoded(start, error));
+                    }
+                    self.refused = true;
                 }
             } else {
                 at_end = true;
                 let _ = self.decoder.send_eof();
             }
-            self.receive(wanted, start, deliver)?;
+            self.receive(wanted, (start, group), deliver)?;
+            if self.stand_in.is_some() && self.is_late(start, group) {
+                return Ok(());
+            }
         }
         Ok(())
     }
@@ -239,34 +297,39 @@ impl<'a> Worker<'a> {
     fn receive(
         &mut self,
         wanted: &mut HashMap<i64, Vec<usize>>,
-        start: usize,
+        (start, group): (usize, usize),
         deliver: &mut dyn FnMut(Frame) -> Result<(), MediaError>,
     ) -> Result<(), MediaError> {
         let mut picture = ff::frame::Video::empty();
+        let until = wanted.keys().max().copied();
         loop {
             match self.decoder.receive_frame(&mut picture) {
                 Ok(()) => {}
-                Err(error) if self.exact && error != ff::Error::Eof && !is_waiting(error) => {
-                    return Err(undecoded(start, error));
+                Err(error) if error == ff::Error::Eof || is_waiting(error) => return Ok(()),
+                Err(error) if self.exact => return Err(undecoded(start, error)),
+                Err(_) => {
+                    self.refused = true;
+                    return Ok(());
                 }
-                Err(_) => return Ok(()),
             }
             self.stats.decoded += 1;
             // Pictures before the key frame may lack what they refer to in every reader.
             if self.exact && is_damaged(&picture) && picture.pts() >= Some(self.index.entries[start].pts) {
                 return Err(undecoded(start, "the decoder reports damage"));
             }
-            let pts = if self.index.has_pts {
-                picture.pts().or(picture.timestamp())
-            } else {
-                due(&picture, wanted)
-            };
+            let pts = if self.index.has_pts { shown_at(&picture) } else { due(&picture, wanted) };
+            self.behind += usize::from(self.index.has_pts && pts > until);
+            let kept = self.stand_in.is_none() || !self.index.has_pts;
+            if kept {
+                self.stand_in = Some(std::mem::replace(&mut picture, ff::frame::Video::empty()));
+                if self.is_late(start, group) {
+                    return Ok(());
+                }
+            }
+            let picture = self.stand_in.as_ref().filter(|_| kept).unwrap_or(&picture);
             for index in pts.and_then(|pts| wanted.remove(&pts)).into_iter().flatten() {
                 let time_us = self.index.time_us(index);
-                deliver(self.converter.frame(&picture, index, time_us)?)?;
-            }
-            if !self.index.has_pts {
-                self.last = Some(std::mem::replace(&mut picture, ff::frame::Video::empty()));
+                deliver(self.converter.frame(picture, index, time_us)?)?;
             }
         }
     }
@@ -275,6 +338,9 @@ impl<'a> Worker<'a> {
     /// please; where the first try lands behind the key frame, an earlier one is made.
     fn seek(&mut self, start: usize) -> Result<(), MediaError> {
         self.decoder.flush();
+        if !self.index.places.is_empty() {
+            return self.seek_to_place(start);
+        }
         let entry = self.index.entries[start];
         let earlier = self.index.entries[..start].iter().rev().find(|entry| entry.key).map(|entry| entry.dts);
         // MP4 takes presentation times: asked for the decoding time it goes a whole group further back.
@@ -286,10 +352,42 @@ impl<'a> Worker<'a> {
                 return Err(undecoded(start, "a seek to it ends behind it"));
             }
         }
-        // No seek reaches it: read from the start of the file.
-        let (input, _) = open(self.path, self.deadline)?;
-        self.input = input;
+        // No seek reaches it.
+        self.rewind()
+    }
+
+    /// Goes on from the start of the file.
+    fn rewind(&mut self) -> Result<(), MediaError> {
+        (self.input, _) = open(self.path, self.deadline)?;
+        self.next = 0;
         Ok(())
+    }
+
+    /// Moves to the packet of a key frame by its place in the file: its time is not the packet's own.
+    fn seek_to_place(&mut self, start: usize) -> Result<(), MediaError> {
+        let entry = self.index.entries[start];
+        let number = self.index.places.iter().position(|place| place.pts == entry.pts);
+        let Some(number) = number.filter(|_| entry.key) else { return self.rewind() };
+        let place = self.index.places[number];
+        let mut packet = ff::Packet::empty();
+        // A byte within a stream can give parts of packets first; they are passed over the second time.
+        let mut passed = None;
+        if seek_byte(&mut self.input, self.index.stream, place.position).is_ok() {
+            passed = (0..NEAR).find(|_| {
+                let there = read(&mut self.input, self.index.stream, &mut packet);
+                let found = Packet::of(&packet);
+                there && (found.position, found.size) == (place.position, place.size)
+            });
+        }
+        let again = |passed: &usize| {
+            let found = seek_byte(&mut self.input, self.index.stream, place.position).is_ok();
+            found && (0..*passed).all(|_| read(&mut self.input, self.index.stream, &mut packet))
+        };
+        if passed.as_ref().is_some_and(again) {
+            self.next = number;
+            return Ok(());
+        }
+        self.rewind()
     }
 
     fn seek_to(&mut self, target: i64) -> Result<(), ff::Error> {

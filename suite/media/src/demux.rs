@@ -20,10 +20,50 @@ pub(crate) struct Entry {
     pub pts: i64,
     /// Decoding time stamp, what demuxers seek by.
     pub dts: i64,
-    /// Duration in units of the stream.
-    pub duration: i64,
     /// Decoding can start here.
     pub key: bool,
+}
+
+/// What a packet says of itself; times in units of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Packet {
+    pub pts: Option<i64>,
+    pub dts: Option<i64>,
+    pub duration: i64,
+    pub key: bool,
+    /// An edit list takes its frame away.
+    pub discarded: bool,
+    /// Byte of the file where it begins; negative where the demuxer does not say.
+    pub position: i64,
+    /// In bytes.
+    pub size: usize,
+}
+
+impl Packet {
+    pub(crate) fn of(packet: &ff::Packet) -> Self {
+        // SAFETY: the packet is valid and `flags` a plain field; the wrapper's own flags leave this one out.
+        let discarded = unsafe { (*packet.as_ptr()).flags } & ffi::AV_PKT_FLAG_DISCARD != 0;
+        Self {
+            pts: packet.pts(),
+            dts: packet.dts(),
+            duration: packet.duration(),
+            key: packet.is_key(),
+            discarded,
+            position: packet.position() as i64,
+            size: packet.size(),
+        }
+    }
+
+    /// Its frame, unless an edit list takes it away or it has no time at all.
+    pub(crate) fn entry(&self) -> Option<Entry> {
+        let pts = self.pts.or(self.dts).filter(|_| !self.discarded)?;
+        Some(Entry { pts, dts: self.dts.unwrap_or(pts), key: self.key })
+    }
+
+    /// When that frame ends.
+    pub(crate) fn end(&self) -> Option<i64> {
+        self.entry().map(|entry| entry.pts.saturating_add(self.duration))
+    }
 }
 
 /// Opens a file with all streams but its best video one left aside.
@@ -142,23 +182,31 @@ pub(crate) fn read_noting(
     }
 }
 
-/// The frame of a packet, unless an edit list takes it away or it has no time at all.
-pub(crate) fn entry_of(packet: &ff::Packet) -> Option<Entry> {
-    // SAFETY: the packet is valid and `flags` a plain field; the wrapper's own flags leave this one out.
-    let discarded = unsafe { (*packet.as_ptr()).flags } & ffi::AV_PKT_FLAG_DISCARD != 0;
-    let pts = packet.pts().or(packet.dts()).filter(|_| !discarded)?;
-    let dts = packet.dts().unwrap_or(pts);
-    Some(Entry { pts, dts, duration: packet.duration(), key: packet.is_key() })
-}
-
 /// Moves a demuxer to the last key frame at or before a time in units of the stream.
 pub(crate) fn seek(
     input: &mut ff::format::context::Input,
     stream: usize,
     target: i64,
 ) -> Result<(), ff::Error> {
+    seek_by(input, stream, target, ffi::AVSEEK_FLAG_BACKWARD)
+}
+
+/// Moves a demuxer to a byte of the file.
+pub(crate) fn seek_byte(
+    input: &mut ff::format::context::Input,
+    stream: usize,
+    position: i64,
+) -> Result<(), ff::Error> {
+    seek_by(input, stream, position, ffi::AVSEEK_FLAG_BYTE)
+}
+
+fn seek_by(
+    input: &mut ff::format::context::Input,
+    stream: usize,
+    target: i64,
+    flags: i32,
+) -> Result<(), ff::Error> {
     // SAFETY: the context is open and ours alone; the stream index is one of its streams.
-    let code =
-        unsafe { ffi::av_seek_frame(input.as_mut_ptr(), stream as i32, target, ffi::AVSEEK_FLAG_BACKWARD) };
+    let code = unsafe { ffi::av_seek_frame(input.as_mut_ptr(), stream as i32, target, flags) };
     if code < 0 { Err(ff::Error::from(code)) } else { Ok(()) }
 }

@@ -6,24 +6,22 @@ use std::time::Duration;
 use crate::deadline::{Deadline, TIME_LIMIT};
 use crate::demux::open;
 use crate::error::MediaError;
-use crate::{VideoFile, VideoInfo, sample_table};
+use crate::{Reader, VideoFile, VideoInfo, VideoRequest, sample_table};
 
 /// Depth of [`check`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// The container's header and, in MP4, that the file is as long as its index says.
     Header,
-    /// Also decodes the first, a middle and the last frame.
+    /// Also decodes the first, two middle and the last frame, as each [`Reader`] does.
     Frames,
 }
-
-/// Side in pixels of the frames that are decoded and thrown away.
-const SIDE: u32 = 64;
 
 /// Checks a video file.
 ///
 /// # Errors
-/// It is not a regular file, not a video, cut off, or a frame cannot be decoded.
+/// It is not a regular file, not a video, cut off, has fewer frames than any request takes, or a frame cannot be
+/// decoded by one of the readers.
 pub fn check(path: &Path, depth: Depth) -> Result<(), MediaError> {
     whole(path, Deadline::after(TIME_LIMIT))?;
     match depth {
@@ -61,13 +59,21 @@ fn whole(path: &Path, deadline: Deadline) -> Result<(), MediaError> {
     Ok(())
 }
 
-/// Decodes the first, a middle and the last frame.
+/// Samples the first, two middle and the last frame as a run does.
 fn decode_ends(path: &Path, limit: Duration) -> Result<VideoInfo, MediaError> {
     let file = VideoFile::open_within(path, limit)?;
-    let last = file.info().frames - 1;
-    let mut indices = vec![0, last / 2, last];
-    indices.dedup();
-    file.frames_at(&indices, (SIDE, SIDE))?;
+    let request = VideoRequest::overview(file.info().frames.clamp(2, 4) & !1);
+    let sample = |reader| file.sample(&request.with_reader(reader), |_| Ok(()));
+    let pinned = sample(Reader::Pinned);
+    // Where the pinned reader takes the same packets, it is the stricter one: what it shows, the other shows too.
+    let same = file.pinned.is_none() && file.index.is_plain(&file.plan(&request)?.0);
+    if !(same && pinned.as_ref().is_ok_and(|sampled| !sampled.second_reader)) {
+        sample(Reader::Current)?;
+    }
+    pinned.map_err(|error| match error {
+        MediaError::Timeout { .. } => error,
+        error => MediaError::Request(format!("the readers of the profiles release and paper fail: {error}")),
+    })?;
     Ok(file.index.info)
 }
 

@@ -37,6 +37,7 @@ mod second;
 mod sequential;
 #[cfg(test)]
 mod testing;
+mod timeline;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -153,6 +154,8 @@ pub struct Sampled<T = Frame> {
 pub struct VideoFile {
     path: PathBuf,
     index: VideoIndex,
+    /// Where torchcodec 0.10 puts the frames in another order or at other times.
+    pinned: Option<VideoIndex>,
     /// Time that opening it and each request may take.
     limit: Duration,
 }
@@ -171,8 +174,8 @@ impl VideoFile {
     /// # Errors
     /// As there, or the time is over ([`MediaError::Timeout`]).
     pub fn open_within(path: &Path, limit: Duration) -> Result<Self, MediaError> {
-        let index = VideoIndex::read(path, Deadline::after(limit))?;
-        Ok(Self { path: path.to_owned(), index, limit })
+        let (index, pinned) = VideoIndex::read(path, Deadline::after(limit))?;
+        Ok(Self { path: path.to_owned(), index, pinned, limit })
     }
 
     /// Properties of the video.
@@ -180,10 +183,14 @@ impl VideoFile {
         &self.index.info
     }
 
+    fn index_of(&self, reader: Reader) -> &VideoIndex {
+        self.pinned.as_ref().filter(|_| reader == Reader::Pinned).unwrap_or(&self.index)
+    }
+
     /// The properties that a reader of the reference reports: its own frame rate, and the stored sides where it ignores
     /// the rotation.
     pub fn info_of(&self, reader: Reader) -> VideoInfo {
-        let mut info = self.info().clone();
+        let mut info = self.index_of(reader).info.clone();
         info.fps = reader.rate(info.fps);
         if reader == Reader::Pinned {
             if info.rotation.rem_euclid(180) == 90 {
@@ -279,7 +286,8 @@ impl VideoFile {
         map: &(impl Fn(Frame) -> Result<T, MediaError> + Sync),
     ) -> Result<Sampled<T>, MediaError> {
         let pinned = request.reader == Reader::Pinned;
-        if pinned && self.index.damaged {
+        let index = self.index_of(request.reader);
+        if pinned && index.damaged {
             let message = "the demuxer reports damage before the end of the file".to_owned();
             return Err(MediaError::Open(message));
         }
@@ -287,11 +295,11 @@ impl VideoFile {
         let info = self.info_of(request.reader);
         let (rotation, precision) = (info.rotation, Precision::Floats);
         let target = decode::Target { size, rotation, precision, exact: pinned, deadline };
-        let plain = !pinned || self.index.is_plain(&indices);
-        let found = plain.then(|| decode::frames(&self.path, &self.index, &indices, target, map));
+        let plain = !pinned || index.is_plain(&indices);
+        let found = plain.then(|| decode::frames(&self.path, index, &indices, target, map));
         let (frames, stats) = match found {
             Some(found) if found.is_ok() || !pinned => found?,
-            _ => sequential::frames(&self.path, &self.index, &indices, target, map)?,
+            _ => sequential::frames(&self.path, index, &indices, target, map)?,
         };
         let span = request.span(info.frames, info.fps);
         let sample_fps = indices.len() as f64 / span.max(1) as f64 * info.fps;
@@ -305,7 +313,7 @@ impl VideoFile {
         deadline: Deadline,
         map: &(impl Fn(Frame) -> Result<T, MediaError> + Sync),
     ) -> Result<Sampled<T>, MediaError> {
-        let found = second::sample(&self.path, &self.index, request, deadline, map)?;
+        let found = second::sample(&self.path, self.index_of(request.reader), request, deadline, map)?;
         let sample_fps = found.frames.len() as f64 / found.total.max(1) as f64 * found.fps;
         let info = self.info_of(request.reader);
         let stats = ReaderStats { workers: 1, ..ReaderStats::default() };

@@ -4,8 +4,8 @@
 //! It differs from the first reader in what it takes as the window (the frame before the start is
 //! part of it unless a frame lies exactly there), in the rate (the header's), in the colours
 //! (BT.601 whatever the stream says) and in damage (what came out before it counts). Where packets carry no
-//! presentation times (AVI) PyAV's FFmpeg makes times up: in MPEG-4 the pictures' order, later by its delay;
-//! other codecs are refused here.
+//! presentation times (AVI, program streams) PyAV's FFmpeg makes times up: in MPEG-1, -2 and -4 the decoding time
+//! at which a picture comes out, in AVI later by the delay of MPEG-4; other codecs are refused here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -68,7 +68,7 @@ pub(crate) fn sample<T: Clone>(
         Ok(())
     })?;
     let times = window.choose(&times);
-    let delay = if index.has_pts { 0 } else { MPEG4_DELAY };
+    let delay = if index.has_pts || index.info.codec != "mpeg4" { 0 } else { MPEG4_DELAY };
     let fps = index.header_rate;
     if fps <= 0.0 {
         return Err(MediaError::Request("the header has no frame rate".to_owned()));
@@ -140,7 +140,9 @@ fn decode(
         return Ok(());
     }
     let mut behind = 0;
-    let (made_up, mut last) = (decoder.id() == ff::codec::Id::MPEG4, None);
+    let made_up =
+        matches!(decoder.id(), ff::codec::Id::MPEG1VIDEO | ff::codec::Id::MPEG2VIDEO | ff::codec::Id::MPEG4);
+    let mut last = None;
     loop {
         let mut packet = ff::Packet::empty();
         let (sent, at_end) = match packet.read(&mut input) {

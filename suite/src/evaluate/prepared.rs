@@ -286,7 +286,9 @@ fn finish(
     Stored::find(journal.dir())?.each(|records| {
         for record in records {
             summing.add(&record);
-            answered_by = answered_by.or_else(|| record.answered_by().map(str::to_owned));
+            if answered_by.is_none() {
+                answered_by = record.answered_by().map(str::to_owned);
+            }
             failed += usize::from(runner::is_error(&record));
             if record.error.is_some() {
                 last_failed = Some(record);

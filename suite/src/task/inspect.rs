@@ -26,7 +26,7 @@ impl Inspect for Depth {
     }
 }
 
-/// Decodes the first, a middle and the last frame of each video within a time, and keeps what it found until the file
+/// Decodes the ends and the middle of each video within a time, and keeps what it found until the file
 /// changes (in size or time of change) or FFmpeg does.
 pub struct Decoding {
     limit: Duration,
@@ -53,6 +53,8 @@ struct Found {
     reason: Option<String>,
 }
 
+/// What is decoded of a video: results of another check are made again.
+const CHECKED: &str = "ends and middle, both readers";
 /// Bytes that the file of results may have: a million videos.
 const MAX_FILE: u64 = 512 << 20;
 /// Results after which they are written: a check of hours that is ended has not been in vain.
@@ -61,7 +63,7 @@ const WRITTEN_EVERY: usize = 256;
 impl Decoding {
     /// Gives each video this time. `folder` is where results are kept; those that cannot be read are made again.
     pub fn new(limit: Duration, folder: Option<&Path>) -> Self {
-        let ffmpeg = media::ffmpeg_version();
+        let ffmpeg = format!("{}; {CHECKED}", media::ffmpeg_version());
         let file = folder.map(|folder| folder.join("decoded.json"));
         let read = |file: &PathBuf| serde_json::from_slice::<Kept>(&read_limited(file, MAX_FILE).ok()?).ok();
         let kept = file.as_ref().and_then(read).filter(|kept| kept.ffmpeg == ffmpeg);

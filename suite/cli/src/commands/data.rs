@@ -46,8 +46,8 @@ struct Check {
     tasks: Vec<String>,
     #[command(flatten)]
     files: TaskFiles,
-    /// Decode the first, a middle and the last frame of every video instead of only reading its header; results are
-    /// kept in the cache folder until a file changes.
+    /// Decode the first, two middle and the last frame of every video, as the readers of all profiles do, instead of only
+    /// reading its header; results are kept in the cache folder until a file changes.
     #[arg(long, alias = "deep")]
     decode: bool,
     /// With --decode: seconds that one video may take.

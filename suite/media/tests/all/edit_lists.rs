@@ -64,7 +64,11 @@ fn distance(a: &[u8], b: &[u8]) -> f64 {
 }
 
 /// Which frames of the file these pictures are.
-fn shown<'a>(asked: &[usize], pictures: impl Iterator<Item = &'a [u8]>, all: &[Frame]) -> Vec<usize> {
+pub(crate) fn shown<'a>(
+    asked: &[usize],
+    pictures: impl Iterator<Item = &'a [u8]>,
+    all: &[Frame],
+) -> Vec<usize> {
     let mut ahead = 0;
     let mut nearest = |asked: usize, picture: &[u8]| {
         // Neighbours differ by more than two levels.

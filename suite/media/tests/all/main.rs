@@ -9,3 +9,4 @@ mod patterns;
 mod pinned;
 mod qwen_vl_utils;
 mod resample;
+mod streams;

@@ -1,4 +1,4 @@
-//! Transport streams, AVI files and damaged files: what both pinned readers make of them.
+//! Transport and program streams, AVI files and damaged files: what both pinned readers make of them.
 //!
 //! Needs PARAVT_UPSTREAM_PYTHON (`ci/wire` makes that environment): where damage lies depends on the encoder at hand.
 
@@ -45,6 +45,10 @@ fn videos(dir: &Path) -> Vec<PathBuf> {
         ("h264.avi", "-c:v libx264 -preset veryfast -bf 2 -g 40 -pix_fmt yuv420p"),
         ("mjpeg.avi", "-c:v mjpeg -q:v 4"),
         ("flash.flv", "-c:v flv -g 30"),
+        ("mpeg1.mpg", "-c:v mpeg1video -bf 2 -g 15 -q:v 3 -f mpeg"),
+        ("mpeg2.mpg", "-c:v mpeg2video -bf 2 -g 15 -q:v 3 -f vob"),
+        // Several pictures in a packet of the container: most without a time.
+        ("slow.mpg", "-c:v mpeg1video -bf 2 -g 15 -b:v 100k -f mpeg"),
         ("open.mkv", "-c:v libx264 -preset veryfast -bf 3 -g 50 -x264-params open-gop=1 -pix_fmt yuv420p"),
     ] {
         ffmpeg(&at(name), "160x90", "25", 10, &words(options));

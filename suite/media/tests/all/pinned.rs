@@ -38,6 +38,13 @@ fn videos(dir: &Path) -> Vec<(String, PathBuf)> {
     uneven(&at("slow.mp4"), "3", 61, &[]);
     uneven(&at("b-frames.mp4"), "24", 400, &["-preset", "veryfast", "-bf", "3"]);
     uneven(&at("bt709.mp4"), "25", 300, &["-colorspace", "bt709", "-color_primaries", "bt709"]);
+    // A picture stands for 40 s; a key frame follows it, or none, and less than that of the file.
+    for (name, at_frame) in [("pause-key.mp4", 300), ("pause.mp4", 330)] {
+        let filter = format!("setpts=PTS+gte(N\\,{at_frame})*40/TB");
+        let options =
+            ["-preset", "veryfast", "-bf", "3", "-sc_threshold", "0", "-vsync", "vfr", "-vf", &filter];
+        uneven(&at(name), "25", 400, &options);
+    }
     uneven(&at("late.mkv"), "24", 400, &["-output_ts_offset", "2.5"]);
     copied(&at("b-frames.mp4"), &at("edit-list.mp4"), &["-ss", "1.3"]);
     copied(&at("b-frames.mp4"), &at("sound.mkv"), &["-f", "lavfi", "-i", "sine=duration=16"]);

@@ -25,7 +25,7 @@ fn more_samples_keep_the_first_and_status_says_how_far_it_is() {
     std::fs::write(at.join("small.toml"), served("owner/model", "engine = \"vllm\"")).unwrap();
     let nothing = status(at, &[]);
     assert_eq!(nothing.status.code(), Some(2), "{}", text(&nothing));
-    assert!(text(&nothing).contains("no recipe was run here"), "{}", text(&nothing));
+    assert!(text(&nothing).contains("no such folder"), "{}", text(&nothing));
 
     let server = Server::start(Script::default());
     let notes = "echo \"$PARAVT_OUTCOME $PARAVT_RECIPE\" >> notes";

@@ -311,7 +311,7 @@ fn is_missing_file(message: &str) -> bool {
 
 fn says(said: &str, phrases: &[&str]) -> bool {
     let said = said.to_ascii_lowercase();
-    let in_order = |phrase: &&str| {
+    let in_order = |phrase: &str| {
         let mut rest = said.as_str();
         phrase.split('*').all(|part| {
             let after = rest.split_once(part).map(|(_, after)| after);
@@ -319,7 +319,7 @@ fn says(said: &str, phrases: &[&str]) -> bool {
             after.is_some()
         })
     };
-    phrases.iter().any(|phrase| in_order(&phrase))
+    phrases.iter().any(|phrase| in_order(phrase))
 }
 
 #[cfg(test)]

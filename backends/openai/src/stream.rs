@@ -205,7 +205,7 @@ impl Assembly {
     fn add(&mut self, chunk: Reply) {
         self.usage = chunk.usage.or(self.usage.take());
         // Azure names none in its first event.
-        self.model = chunk.model.filter(|name| *name != Value::from("")).or(self.model.take());
+        self.model = chunk.model.filter(|name| *name != "").or(self.model.take());
         // Only one choice was asked for; what a server sends beside it is another reply.
         let ours = |choice: &Choice| choice.index.unwrap_or(0) == 0;
         for mut choice in chunk.choices.unwrap_or_default().0.into_iter().filter(ours) {
@@ -311,7 +311,7 @@ impl Calls {
         let known = self.list[place].function.as_ref().and_then(|function| function.name.as_ref());
         let is_other = function.name.is_some() && known.is_some() && function.name.as_ref() != known;
         // Servers that repeat the name with every delta are told from two calls of one tool by arguments that are whole.
-        let more = function.arguments.as_ref().is_some_and(|more| *more != Value::from(""));
+        let more = function.arguments.as_ref().is_some_and(|more| *more != "");
         let is_next = function.name.is_some() && more && self.progress[place].closed;
         (!is_other && !is_next).then_some(place)
     }

@@ -162,12 +162,15 @@ fn of_call(class: ErrorClass, message: &str) -> Option<&'static str> {
         ErrorClass::Malformed => {
             Some("check that --base-url is the chat API itself (…/v1), and the server's log")
         }
-        ErrorClass::EmptyReply => Some(
+        // A list of models is empty, too, and says so.
+        ErrorClass::EmptyReply if message.contains("neither text nor tool calls") => Some(
             "try the same request with `paravt-bench ask`; a model that ends at once often has another chat template than it \
              was trained with",
         ),
         ErrorClass::TooLarge => Some("raise --max-reply-bytes"),
-        ErrorClass::ServerParsed | ErrorClass::NotRecorded | ErrorClass::Engine => None,
+        ErrorClass::EmptyReply | ErrorClass::ServerParsed | ErrorClass::NotRecorded | ErrorClass::Engine => {
+            None
+        }
     }
 }
 

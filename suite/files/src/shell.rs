@@ -35,9 +35,9 @@ fn is_plain(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('=') && !is_choice && text.chars().all(is_plain)
 }
 
-/// Whether a terminal shows a character as itself.
+/// Whether a terminal shows a character as itself; `…` stands for what is left out.
 fn is_shown(c: char) -> bool {
-    c == ' ' || c.is_ascii_graphic() || (!c.is_ascii() && c.is_alphanumeric())
+    matches!(c, ' ' | '…') || c.is_ascii_graphic() || (!c.is_ascii() && c.is_alphanumeric())
 }
 
 /// `$'…'`, which bash, zsh and POSIX 2024 know. No argument holds a zero byte: it is left out.

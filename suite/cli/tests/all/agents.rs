@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ok, run, stable_records, text};
+use crate::common::{bench, ok, run, run_again, stable_records, text};
 use paravt_suite::protocol::Fidelity;
 use paravt_suite::record::{Outcome, Record, RecordedMessage, RecordedPart, ToolOutcome};
 use paravt_suite::run::Manifest;
@@ -57,12 +57,11 @@ fn a_run_under_an_imported_protocol_has_both_scores_and_is_replayed() {
 
     let server = Server::start(Script { rewrite: Some(clips), ..Script::default() });
     let (out, again) = (dir.path().join("out"), dir.path().join("again"));
-    let under = |out: &Path, url: &str| {
-        let mut command = run(&["videomme"], out, url);
+    let under = |mut command: Command| {
         command.env("PARAVT_BENCH_CACHE", &cache).args(["--protocol", "conan"]);
         command
     };
-    ok(under(&out, &server.base_url));
+    ok(under(run(&["videomme"], &out, &server.base_url)));
     let read = |name: &str| std::fs::read(out.join("videomme").join(name)).unwrap();
     let manifest: Manifest = serde_json::from_slice(&read("manifest.json")).unwrap();
     assert_eq!((manifest.fidelity, manifest.plan.temperature), (Some(Fidelity::Variant), 1.0));
@@ -81,9 +80,7 @@ fn a_run_under_an_imported_protocol_has_both_scores_and_is_replayed() {
     let RecordedPart::Text { text: stamp } = &records[0].transcript.messages[0].parts[0] else { panic!() };
     assert_eq!(stamp, "00:00:00");
 
-    let mut replay = under(&again, &server.base_url);
-    replay.args(["--backend", "replay", "--from"]).arg(&out);
-    ok(replay);
+    ok(under(run_again(&["videomme"], &again, &out)));
     assert_eq!(stable_records(&again.join("videomme")), records);
 }
 
@@ -119,17 +116,18 @@ fn replayed(name: &str, rewrite: fn(&mut Value)) -> Vec<Record> {
     ok(command(bench()).args(["protocol", "import", name, "--unpinned", "--from"]).arg(&source));
     let server = Server::start(Script { rewrite: Some(rewrite), ..Script::default() });
     let (out, again) = (dir.path().join("out"), dir.path().join("again"));
-    let under = |out: &Path| {
-        let mut command = command(run(&["videomme"], out, &server.base_url));
+    let under = |run: Command| {
+        let mut command = command(run);
         command.args(["--protocol", name]);
         command
     };
-    ok(under(&out));
+    let asks = || under(run(&["videomme"], &out, &server.base_url));
+    ok(asks());
     let records = stable_records(&out.join("videomme"));
     let asked: usize = records.iter().map(|record| record.transcript.calls.len()).sum();
-    ok(under(&again).args(["--backend", "replay", "--from"]).arg(&out));
+    ok(under(run_again(&["videomme"], &again, &out)));
     assert_eq!(stable_records(&again.join("videomme")), records);
-    ok(under(&out).arg("--resume"));
+    ok(asks().arg("--resume"));
     assert_eq!(stable_records(&out.join("videomme")), records);
     assert_eq!(
         server.requests.load(Ordering::Relaxed),

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ok, run, stable_records, text};
+use crate::common::{bench, ok, run, run_again, stable_records, text};
 use paravt_suite::protocol::Fidelity;
 use paravt_suite::record::{EndReason, Record, RecordedPart, ToolOutcome};
 use paravt_suite::run::Manifest;
@@ -96,7 +96,10 @@ fn python() -> String {
 }
 
 fn under(cache: &Path, out: &Path, url: &str, protocol: &str) -> Command {
-    let mut command = run(&["videomme"], out, url);
+    limited(run(&["videomme"], out, url), cache, protocol)
+}
+
+fn limited(mut command: Command, cache: &Path, protocol: &str) -> Command {
     command.env("PARAVT_BENCH_CACHE", cache).args(["--protocol", protocol, "--limit", "2"]);
     command
 }
@@ -152,12 +155,11 @@ fn code_of_the_model_runs_and_the_run_is_replayed() {
     let (cache, out, again) = (dir.path().join("cache"), dir.path().join("out"), dir.path().join("again"));
     import(&dir.path().join("checkout"), &cache);
     let server = Server::start(Script { rewrite: Some(looks), ..Script::default() });
-    let with_code = |out: &Path| {
-        let mut command = under(&cache, out, &server.base_url, "pyvision-video");
+    let with_code = |mut command: Command| {
         command.args(["--code-python", &python()]);
         command
     };
-    ok(with_code(&out));
+    ok(with_code(under(&cache, &out, &server.base_url, "pyvision-video")));
     let sent = server.latest.lock().unwrap().clone();
     assert_eq!((&sent["stop"], &sent["temperature"]), (&serde_json::json!(["</code>"]), &0.01.into()));
     let read = std::fs::read(out.join("videomme/manifest.json")).unwrap();
@@ -169,8 +171,8 @@ fn code_of_the_model_runs_and_the_run_is_replayed() {
     for record in &records {
         check(record);
     }
-    let mut replay = with_code(&again);
-    ok(replay.args(["--backend", "replay", "--from"]).arg(&out));
+    let replay = limited(run_again(&["videomme"], &again, &out), &cache, "pyvision-video");
+    ok(with_code(replay));
     assert_eq!(stable_records(&again.join("videomme")), records);
     assert_eq!(server.requests.load(Ordering::Relaxed), 6);
 }

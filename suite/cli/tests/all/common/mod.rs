@@ -25,8 +25,17 @@ pub(crate) fn bench() -> Command {
 
 /// `run` with a server on the generated videos; the test adds its flags.
 pub(crate) fn run(tasks: &[&str], out: &Path, base_url: &str) -> Command {
+    run_by(&["--base-url", base_url], tasks, out)
+}
+
+/// `run` that answers from a recorded run.
+pub(crate) fn run_again(tasks: &[&str], out: &Path, recorded: &Path) -> Command {
+    run_by(&["--backend", "replay", "--from", recorded.to_str().unwrap()], tasks, out)
+}
+
+fn run_by(backend: &[&str], tasks: &[&str], out: &Path) -> Command {
     let mut command = bench();
-    command.arg("run").args(tasks).args(["--base-url", base_url, "--data"]).arg(world());
+    command.arg("run").args(tasks).args(backend).arg("--data").arg(world());
     command.arg("--out").arg(out);
     command
 }

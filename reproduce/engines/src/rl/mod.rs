@@ -31,7 +31,8 @@ pub struct Job {
     pub paths: Paths,
     /// Folder of the model that it starts from.
     pub model: PathBuf,
-    /// GPUs as `CUDA_VISIBLE_DEVICES` names them, the server's first; none: counted from 0.
+    /// GPUs as `CUDA_VISIBLE_DEVICES` names them, the server's first. A plan counts from 0 where there are
+    /// too few; a run of some but too few is refused.
     pub gpus: Vec<String>,
 }
 
@@ -88,9 +89,9 @@ impl Job {
     /// GPUs of the server and of the trainers, as `CUDA_VISIBLE_DEVICES` names them.
     fn gpus(&self) -> [String; 2] {
         let count = self.settings.trainers + 1;
-        let all: Vec<String> = match self.gpus.as_slice() {
-            [] => (0..count).map(|number| number.to_string()).collect(),
-            given => given.iter().take(count).cloned().collect(),
+        let all: Vec<String> = match self.gpus.get(..count) {
+            Some(given) => given.to_vec(),
+            None => (0..count).map(|number| number.to_string()).collect(),
         };
         [all[0].clone(), all[1..].join(",")]
     }

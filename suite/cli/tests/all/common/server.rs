@@ -135,7 +135,7 @@ fn streamed(good: &Value) -> Response {
     let mut events: Vec<Value> =
         deltas.into_iter().map(|delta| json!({"choices": [{"index": 0, "delta": delta}]})).collect();
     let end = json!({"delta": {}, "finish_reason": choice["finish_reason"]});
-    events.push(json!({"choices": [end], "usage": good["usage"]}));
+    events.push(json!({"choices": [end], "usage": good["usage"], "model": good["model"]}));
     let events = events.into_iter().map(|event| Ok::<_, std::io::Error>(format!("data: {event}\n\n")));
     let body = Body::from_stream(futures::stream::iter(events));
     ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()

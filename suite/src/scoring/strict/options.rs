@@ -1,6 +1,6 @@
 //! The options of a choice question, and texts that repeat one.
 
-use super::reply::plain;
+use super::reply::{is_unspaced, plain};
 
 /// Letters of a row and the texts beside them.
 pub struct Options {
@@ -220,11 +220,6 @@ fn spelled(word: &str) -> String {
         return if word == "grey" { "gray".to_owned() } else { word };
     }
     word.replace("our", "or").replace("isation", "ization").replace("yse", "yze").replace("ise", "ize")
-}
-
-/// Scripts that write no blanks between words: Han, kana.
-pub(super) fn is_unspaced(c: char) -> bool {
-    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
 /// A count up to twelve that is written out in English; `one` is a pronoun as well and stays.

@@ -5,7 +5,6 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::options::is_unspaced;
 use crate::reference::{RESPONSE, Tag};
 
 /// Prefix by which the reference driver writes a failed model call in place of an answer.
@@ -170,6 +169,11 @@ fn ends_of(text: &str) -> Cow<'_, str> {
         .find(['\n', '.', '。'])
         .map_or(end, |at| end[at + 1..].trim_start_matches(|c: char| !c.is_whitespace() && c.is_ascii()));
     Cow::Owned(format!("{first}\n{end}"))
+}
+
+/// Scripts that write no blanks between words: Han, kana.
+pub(super) fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
 /// The sentence that holds a place, up to there.

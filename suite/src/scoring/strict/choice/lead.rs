@@ -8,8 +8,8 @@ use super::Said::{self, Nothing, One, Open};
 use super::follow::{alternatives, ends_text, latin, option_after};
 use super::lists::{labels, lists_texts};
 use crate::scoring::strict::leads::Strength;
-use crate::scoring::strict::options::{Options, is_unspaced, words};
-use crate::scoring::strict::reply::{BOX, close_after, regex};
+use crate::scoring::strict::options::{Options, words};
+use crate::scoring::strict::reply::{BOX, close_after, is_unspaced, regex};
 
 /// What follows a phrase.
 pub(super) fn after_lead(text: &str, at: usize, options: &Options, strength: Strength) -> Said {

@@ -5,8 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::scoring::strict::leads::{self, CONDITION, NEGATED, OTHERS, SOFTENED};
-use crate::scoring::strict::options::is_unspaced;
-use crate::scoring::strict::reply::{close_after, regex, sentence_before};
+use crate::scoring::strict::reply::{close_after, is_unspaced, regex, sentence_before};
 
 /// Whether a phrase is said by the model itself: not in a condition or a question, not of others, not negated.
 pub(super) fn is_said(text: &str, start: usize, end: usize) -> bool {

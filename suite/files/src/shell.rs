@@ -98,7 +98,7 @@ mod tests {
         let not_text = OsString::from_vec(b"caf\xe9 '1'".to_vec());
         for word in words.map(OsString::from).into_iter().chain([not_text]) {
             let quoted = quote(&word);
-            assert!(quoted.chars().all(|c| is_shown(c)), "{quoted:?}");
+            assert!(quoted.chars().all(is_shown), "{quoted:?}");
             let script = format!("printf %s {quoted}");
             let output =
                 Command::new("bash").args(["-c", &script]).env("LC_ALL", "C.UTF-8").output().unwrap();

@@ -34,7 +34,11 @@ pub(crate) struct Clock {
 pub(crate) fn times(packets: &[Packet], clock: &Clock, breaks: impl Fn(i64) -> bool) -> Option<Vec<i64>> {
     let dts: Vec<i64> =
         packets.iter().map(|packet| packet.dts.filter(|_| !packet.discarded)).collect::<Option<_>>()?;
-    let parts = if clock.restarts { clock.parts(packets, &dts, breaks) } else { vec![0..packets.len()] };
+    let parts = if clock.restarts {
+        clock.parts(packets, &dts, breaks)
+    } else {
+        std::iter::once(0..packets.len()).collect()
+    };
     let whole = packets.iter().all(|packet| packet.pts.is_some());
     if (whole && parts.len() < 2) || !(whole || clock.delays) {
         return None;
@@ -205,7 +209,7 @@ mod tests {
     fn counters_of_transport_packets_break_where_one_is_missing() {
         let packet = |counter: u8| {
             let mut bytes = [0xff; 188];
-            bytes[..4].copy_from_slice(&[0x47, 1, 0, 0x10 | counter % 16]);
+            bytes[..4].copy_from_slice(&[0x47, 1, 0, 0x10 | (counter % 16)]);
             bytes
         };
         let stream: Vec<[u8; 188]> = (0..40).map(packet).collect();

@@ -27,7 +27,7 @@ pub enum TaskFileError {
     Fields(#[from] FieldsError),
     /// The rows beside it, which are counted where it does not say how many there are, cannot be read.
     #[error("{path}: {source}", path = .path.display())]
-    Count { path: PathBuf, source: DataError },
+    Count { path: PathBuf, source: Box<DataError> },
 }
 
 impl Benchmark {
@@ -63,8 +63,9 @@ impl Benchmark {
         let mut task = Self::of_file(description, folder.to_owned());
         if counted {
             let found = task.load(&DataRoot::new(folder), Profile::Release);
-            let samples =
-                found.map_err(|source| TaskFileError::Count { path: path.to_owned(), source })?.samples;
+            let samples = found
+                .map_err(|source| TaskFileError::Count { path: path.to_owned(), source: source.into() })?
+                .samples;
             let videos: BTreeSet<&PathBuf> = samples.iter().map(|sample| &sample.video).collect();
             task.expect(samples.len(), videos.len());
         }

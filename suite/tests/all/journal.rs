@@ -303,7 +303,7 @@ fn a_run_whose_folder_is_moved_away_writes_into_no_other() {
     let (dir, moved) = (root.path().join("run"), root.path().join("moved"));
     let mut first = Journal::create(&dir, &manifest()).unwrap();
     first.append(&[record(0, 1.0)]).unwrap();
-    std::fs::rename(&dir, &moved).unwrap();
+    paravt_files::rename(&dir, &moved).unwrap();
     let mut second = Journal::create(&dir, &manifest()).unwrap();
     second.append(&[record(1, 0.0)]).unwrap();
     let before = std::fs::read(dir.join(journal::MANIFEST)).unwrap();

@@ -21,7 +21,7 @@ const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
 /// Reads the events of one body as it comes. It keeps no bytes but those of an event that has begun.
 #[derive(Default)]
 pub(crate) struct Stream {
-    /// Whether the body is a stream; unknown before its first line that is no comment.
+    /// Whether the body is a stream; `None` until the first line other than a comment.
     known: Option<bool>,
     /// Whether the content type says so.
     declared: bool,
@@ -83,7 +83,7 @@ impl Stream {
         self.reply.has_token
     }
 
-    /// The reply of the whole `body`, all of which was read; `None` where it is no stream.
+    /// Assembles the reply from a fully read `body`; `None` unless it is a stream.
     ///
     /// # Errors
     /// As [`read`](Self::read), for a last event without a line end, or a stream that ends before the reply does.
@@ -310,7 +310,7 @@ impl Calls {
         }
         let known = self.list[place].function.as_ref().and_then(|function| function.name.as_ref());
         let is_other = function.name.is_some() && known.is_some() && function.name.as_ref() != known;
-        // Servers that repeat the name with every delta are told from two calls of one tool by arguments that are whole.
+        // Some servers repeat the name in every delta. A second call of the same tool follows complete arguments.
         let more = function.arguments.as_ref().is_some_and(|more| *more != "");
         let is_next = function.name.is_some() && more && self.progress[place].closed;
         (!is_other && !is_next).then_some(place)

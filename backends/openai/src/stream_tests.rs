@@ -493,7 +493,7 @@ proptest! {
         dress in dress(),
     ) {
         let body = stream_of(&text, &calls, pieces, &dress);
-        // A field that nobody knows is no sign of a stream; the content type is.
+        // Unknown SSE fields do not identify a stream; the content type does.
         let found = read_chunks(true, cut(&body, &dress.cuts)).0.unwrap();
         prop_assert_eq!(&found.text, &text);
         let read: Vec<(String, String)> = found.tool_calls.into_iter().map(|call| (call.name, call.arguments)).collect();

@@ -274,7 +274,7 @@ mod tests {
                 &["\"em\": NaN", "\"em\": \"nan\"", "\"em\": 1"],
                 [None, None, Some(1.0)].map(|one| pair("em", one)).to_vec(),
             ),
-            // A score that is no number is not made up from the answer.
+            // A non-numeric score is not recomputed from the answer.
             (
                 &[
                     "\"m\": {\"score\": NaN, \"pred_answer\": \"B\"}",

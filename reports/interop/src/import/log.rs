@@ -129,7 +129,7 @@ pub struct Row {
 pub struct Score {
     /// Name of the metric, scorer or column.
     pub metric: String,
-    /// What stands there; `None` for what is no finite number.
+    /// The value in the file; `None` unless it is a finite number.
     pub number: Option<f64>,
 }
 
@@ -139,7 +139,7 @@ impl Score {
         Self { metric: metric.to_owned(), number: number(value) }
     }
 
-    /// The score; `None` for what is no number from 0 to 1: percent and the like are not guessed at.
+    /// The score; `None` unless it is between 0 and 1. Percentages are not rescaled.
     pub fn share(&self) -> Option<f64> {
         self.number.filter(|number| (0.0..=1.0).contains(number))
     }

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::reference::{RESPONSE, Tag};
+use crate::text::half_width;
 
 /// Prefix by which the reference driver writes a failed model call in place of an answer.
 const API_ERROR: &str = "[API error:";
@@ -249,7 +250,6 @@ fn with_boxes(text: &str) -> Cow<'_, str> {
 /// A character in its plainest form; `None` for those that only decorate.
 fn plain_char(c: char) -> Option<char> {
     Some(match c {
-        '\u{ff01}'..='\u{ff5e}' => char::from_u32(c as u32 - 0xfee0)?,
         '\u{3000}' | '\u{a0}' | '\u{2009}' | '\u{202f}' => ' ',
         '\u{24b6}'..='\u{24cf}' => char::from_u32(c as u32 - 0x24b6 + 0x41)?,
         '\u{1f130}'..='\u{1f149}' => char::from_u32(c as u32 - 0x1f130 + 0x41)?,
@@ -263,7 +263,7 @@ fn plain_char(c: char) -> Option<char> {
         '。' => '.',
         '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' | '\u{fe0f}' | '\u{fe0e}' | '\u{1}' => return None,
         '👉' | '➡' | '✨' | '🎯' | '💡' | '🟢' | '🔵' | '⭐' => return None,
-        c => c,
+        c => half_width(c),
     })
 }
 

@@ -103,11 +103,11 @@ fn start_on(
     Engine::start("candle", options, move |pass| Ok(ops.with_scores(pass.scores)))
 }
 
-/// Kernels of ours for a GPU.
+/// The fused CUDA kernels on a GPU; `None` of the CPU, and in builds without the feature `cuda`.
 ///
 /// # Errors
 /// The GPU is older than tensor cores for bf16.
-fn fused(device: &candle_core::Device) -> Result<Option<Fused>, Error> {
+pub fn fused(device: &candle_core::Device) -> Result<Option<Fused>, Error> {
     #[cfg(feature = "cuda")]
     if let candle_core::Device::Cuda(device) = device {
         return cuda::fused(device).map(Some);

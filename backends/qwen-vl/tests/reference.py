@@ -1,4 +1,4 @@
-"""What transformers computes, for the parity tests of the engines: reference.py FOLDER
+"""What transformers computes, for the parity tests of the engines: reference.py FOLDER [--small]
 
 Saves small random models of both families, and a trained one, into FOLDER/<model> and, for each conversation, the
 processor's tensors, positions, vision features, logits at every position (in bfloat16 too) and 64 greedy
@@ -21,6 +21,8 @@ import tiny_qwen3vl
 import tiny_qwen25vl
 
 NEW_TOKENS = 64
+# Without the video, which a machine without FFmpeg cannot read, and the longest prompt, which takes most of the space.
+SMALL = "--small" in sys.argv[2:]
 # The base checkpoint of the embedded reproduction.
 TRAINED = Path(__file__).resolve().parents[3] / "reproduce/nano/base"
 MODELS = {
@@ -69,7 +71,7 @@ def conversations(folder: Path, factor: int) -> dict:
     video = folder / "video.mp4"
     subprocess.run(["ffmpeg", "-y", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc2=size=128x96:rate=10:duration=9",
                     "-pix_fmt", "yuv420p", str(video)], check=True)
-    return {
+    cases = {
         "text": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which answer: A, B or C?"}],
         "exact": [{"role": "user", "content": [exact[0], text("What is this?")]}],
         "several": [{"role": "system", "content": "start_time 1 2 3"},
@@ -82,6 +84,9 @@ def conversations(folder: Path, factor: int) -> dict:
         "video": [{"role": "user", "content": [{"type": "video_url", "video_url": {"url": f"file://{video}"}},
                                                text("What happens?")]}],
     }
+    if SMALL:
+        del cases["video"], cases["long"]
+    return cases
 
 
 def media(messages):

@@ -1,9 +1,12 @@
-// From logits to a token, a block per row, without a sort: tokens in falling order of their logits, equal ones by id, are
-// counted and weighed by the bytes of the logit. Weights are whole numbers, so that the order of additions is nothing.
+// From logits to a token, a block per row, without a sort: tokens in falling order of their logits, equal ones by id. A row
+// has 65,536 different values at most, so tokens are counted by value and the counts are weighed. Weights are whole numbers,
+// so that the order of additions is nothing.
 
 typedef unsigned long long u64;
 
 constexpr int THREADS = 1024;
+// Values of bf16, and how many of them a thread has, one after the other.
+constexpr int KEYS = 65536, SHARE = KEYS / THREADS;
 // Weight of the likeliest token.
 constexpr double ONE = 1099511627776.0;
 
@@ -33,63 +36,30 @@ __device__ __forceinline__ u64 weight(bf16 x, float largest, double temperature)
     return static_cast<u64>(exp(static_cast<double>(wide(x) - largest) / temperature) * ONE);
 }
 
-// A token in falling order: its key, how many tokens with that key are before it, and all weight up to it.
-struct Place {
-    unsigned key;
-    u64 rank, through;
-};
-
-// The first place at which the running count, or weight, of tokens is more than `target`, which all of them are.
-__device__ Place find(const bf16* logits, int width, float largest, double temperature, bool counts, u64 target) {
-    __shared__ u64 counted[256], weighed[256];
-    __shared__ u64 digit, count, weighs;
-    if (threadIdx.x == 0) {
-        count = 0;
-        weighs = 0;
-    }
-    unsigned key = 0;
-    for (int shift = 8; shift >= 0; shift -= 8) {
-        for (int i = threadIdx.x; i < 256; i += THREADS) {
-            counted[i] = 0;
-            weighed[i] = 0;
-        }
-        __syncthreads();
-        for (int i = threadIdx.x; i < width; i += THREADS) {
-            const unsigned own = key_of(logits[i]);
-            if (shift == 8 || own >> 8 == key >> 8) {
-                atomicAdd(&counted[own >> shift & 255], 1ull);
-                atomicAdd(&weighed[own >> shift & 255], weight(logits[i], largest, temperature));
-            }
-        }
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            int i = 0;
-            while ((counts ? count + counted[i] : weighs + weighed[i]) <= target) {
-                count += counted[i];
-                weighs += weighed[i];
-                ++i;
-            }
-            digit = i;
-        }
-        __syncthreads();
-        key |= static_cast<unsigned>(digit) << shift;
-    }
-    const u64 each = weight(of_key(key), largest, temperature);
-    const u64 rank = counts ? target - count : (target - weighs) / each;
-    const Place place = {key, rank, weighs + (rank + 1) * each};
+// Smallest of the threads' values.
+__device__ u64 least(u64 x) {
+    __shared__ u64 values[THREADS];
+    values[threadIdx.x] = x;
     __syncthreads();
-    return place;
+    for (int half = THREADS / 2; half > 0; half /= 2) {
+        if (static_cast<int>(threadIdx.x) < half && values[threadIdx.x + half] < values[threadIdx.x]) {
+            values[threadIdx.x] = values[threadIdx.x + half];
+        }
+        __syncthreads();
+    }
+    const u64 all = values[0];
+    __syncthreads();
+    return all;
 }
 
-// Largest or sum of a value of each thread.
-__device__ double reduce(double x, bool is_sum) {
+// Sum of the threads' values.
+__device__ double total(double x) {
     __shared__ double values[THREADS];
     values[threadIdx.x] = x;
     __syncthreads();
     for (int half = THREADS / 2; half > 0; half /= 2) {
         if (static_cast<int>(threadIdx.x) < half) {
-            const double other = values[threadIdx.x + half], own = values[threadIdx.x];
-            values[threadIdx.x] = is_sum ? own + other : (own > other ? own : other);
+            values[threadIdx.x] += values[threadIdx.x + half];
         }
         __syncthreads();
     }
@@ -98,28 +68,78 @@ __device__ double reduce(double x, bool is_sum) {
     return all;
 }
 
-// The id at a place: threads have ids one after the other.
-__device__ int id_of(const bf16* logits, int width, Place place) {
-    __shared__ int before[THREADS];
-    __shared__ int id;
-    const int share = (width + THREADS - 1) / THREADS, start = threadIdx.x * share;
-    const int end = start + share < width ? start + share : width;
-    int own = 0;
-    for (int i = start; i < end; ++i) {
-        own += key_of(logits[i]) == place.key;
+// Sum of the values of the threads before this one.
+__device__ u64 sum_before(u64 x) {
+    __shared__ u64 values[THREADS];
+    u64 sum = x;
+    for (int step = 1; step < THREADS; step *= 2) {
+        values[threadIdx.x] = sum;
+        __syncthreads();
+        if (static_cast<int>(threadIdx.x) >= step) {
+            sum += values[threadIdx.x - step];
+        }
+        __syncthreads();
     }
-    before[threadIdx.x] = own;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        int sum = 0;
-        for (int i = 0; i < THREADS; ++i) {
-            const int here = before[i];
-            before[i] = sum;
-            sum += here;
+    return sum - x;
+}
+
+// How many tokens have one of a thread's keys, and what they weigh; the same of all threads before it.
+struct Tally {
+    u64 count, weight, count_before, weight_before;
+};
+
+__device__ Tally tally(const unsigned* counts, float largest, double temperature) {
+    Tally own = {0, 0, 0, 0};
+    for (unsigned key = threadIdx.x * SHARE; key < (threadIdx.x + 1) * SHARE; ++key) {
+        if (const u64 count = counts[key]) {
+            own.count += count;
+            own.weight += count * weight(of_key(key), largest, temperature);
+        }
+    }
+    own.count_before = sum_before(own.count);
+    own.weight_before = sum_before(own.weight);
+    return own;
+}
+
+// A token in falling order: its key, how many tokens with that key are before it, and all weight up to it.
+struct Place {
+    unsigned key;
+    u64 rank, through;
+};
+
+// The first place at which the running count, or weight, of tokens is more than `target`, which all of them are.
+__device__ Place find(const unsigned* counts, Tally own, float largest, double temperature, bool by_count, u64 target) {
+    __shared__ Place place;
+    const u64 before = by_count ? own.count_before : own.weight_before;
+    if (target >= before && target - before < (by_count ? own.count : own.weight)) {
+        u64 counted = own.count_before, weighed = own.weight_before;
+        for (unsigned key = threadIdx.x * SHARE; key < (threadIdx.x + 1) * SHARE; ++key) {
+            const u64 count = counts[key], each = count == 0 ? 0 : weight(of_key(key), largest, temperature);
+            if ((by_count ? counted + count : weighed + count * each) > target) {
+                const u64 rank = by_count ? target - counted : (target - weighed) / each;
+                place = {key, rank, weighed + (rank + 1) * each};
+                break;
+            }
+            counted += count;
+            weighed += count * each;
         }
     }
     __syncthreads();
-    u64 rank = before[threadIdx.x];
+    const Place found = place;
+    __syncthreads();
+    return found;
+}
+
+// The id at a place: threads have ids one after the other.
+__device__ int id_of(const bf16* logits, int width, Place place) {
+    __shared__ int id;
+    const int share = (width + THREADS - 1) / THREADS, start = threadIdx.x * share;
+    const int end = start + share < width ? start + share : width;
+    u64 own = 0;
+    for (int i = start; i < end; ++i) {
+        own += key_of(logits[i]) == place.key;
+    }
+    u64 rank = sum_before(own);
     for (int i = start; i < end; ++i) {
         if (key_of(logits[i]) == place.key && rank++ == place.rank) {
             id = i;
@@ -129,49 +149,58 @@ __device__ int id_of(const bf16* logits, int width, Place place) {
     return id;
 }
 
+// The id that a draw takes. `counts` are zeros, one for each key.
+__device__ int drawn(const bf16* logits, int width, unsigned* counts, Draw draw, float top) {
+    for (int i = threadIdx.x; i < width; i += THREADS) {
+        atomicAdd(&counts[key_of(logits[i])], 1u);
+    }
+    __syncthreads();
+    const Tally own = tally(counts, top, draw.temperature);
+    // Weight of what is kept: of the top k, then of the nucleus among them.
+    const bool cuts = draw.top_k > 0.0 && draw.top_k < width;
+    const u64 count = cuts ? static_cast<u64>(draw.top_k) : width;
+    u64 kept = find(counts, own, top, draw.temperature, true, count - 1).through;
+    if (draw.top_p < 1.0) {
+        const u64 nucleus = static_cast<u64>(ceil(draw.top_p * kept));
+        kept = find(counts, own, top, draw.temperature, false, nucleus > 0 ? nucleus - 1 : 0).through;
+    }
+    const u64 target = static_cast<u64>(draw.uniform * kept);
+    const Place place = find(counts, own, top, draw.temperature, false, target < kept ? target : kept - 1);
+    return id_of(logits, width, place);
+}
+
 // Of logits (rows, width): tokens and the bits of their log-probabilities, (rows, 2). A token of a row with a logit that is
-// not finite is `width`.
+// not finite is `width`. `counts` are zeros (rows, KEYS), or nothing where every row takes the likeliest token.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    sample(const bf16* logits, const Draw* draws, unsigned* out, int width) {
+    sample(const bf16* logits, const Draw* draws, unsigned* counts, unsigned* out, int width) {
     logits += static_cast<long long>(blockIdx.x) * width;
     const Draw draw = draws[blockIdx.x];
-    double largest = -1e300, wrong = 0.0;
+    // Key and id of the first likeliest token. No finite logit has the key 0.
+    u64 first = ~0ull;
     for (int i = threadIdx.x; i < width; i += THREADS) {
-        const double x = wide(logits[i]);
-        largest = x > largest ? x : largest;
-        wrong += (logits[i] & 0x7f80) == 0x7f80;
+        const bool is_finite = (logits[i] & 0x7f80) != 0x7f80;
+        const u64 own = is_finite ? static_cast<u64>(key_of(logits[i])) << 32 | static_cast<unsigned>(i) : 0;
+        first = own < first ? own : first;
     }
-    if (reduce(wrong, true) > 0.0) {
+    first = least(first);
+    if (first == 0) {
         if (threadIdx.x == 0) {
             out[2 * blockIdx.x] = width;
             out[2 * blockIdx.x + 1] = 0;
         }
         return;
     }
-    const float top = static_cast<float>(reduce(largest, false));
-    const bool greedy = draw.temperature <= 0.0;
-    const double temperature = greedy ? 1.0 : draw.temperature;
-    Place place = {0, 0, 0};
-    if (greedy) {
-        place = find(logits, width, top, temperature, true, 0);
-    } else {
-        // Weight of what is kept: of the top k, then of the nucleus among them.
-        const bool cuts = draw.top_k > 0.0 && draw.top_k < width;
-        const u64 count = cuts ? static_cast<u64>(draw.top_k) : width;
-        u64 kept = find(logits, width, top, temperature, true, count - 1).through;
-        if (draw.top_p < 1.0) {
-            const u64 nucleus = static_cast<u64>(ceil(draw.top_p * kept));
-            kept = find(logits, width, top, temperature, false, nucleus > 0 ? nucleus - 1 : 0).through;
-        }
-        place = find(logits, width, top, temperature, false, static_cast<u64>(draw.uniform * kept));
+    const float top = wide(of_key(static_cast<unsigned>(first >> 32)));
+    int id = static_cast<int>(first & 0xffffffffull);
+    if (draw.temperature > 0.0) {
+        id = drawn(logits, width, counts + static_cast<long long>(blockIdx.x) * KEYS, draw, top);
     }
     double sum = 0.0;
     const float by = static_cast<float>(draw.logprob_temperature);
     for (int i = threadIdx.x; i < width; i += THREADS) {
         sum += exp(static_cast<double>((wide(logits[i]) - top) / by));
     }
-    sum = reduce(sum, true);
-    const int id = id_of(logits, width, place);
+    sum = total(sum);
     if (threadIdx.x == 0) {
         const double chosen = static_cast<double>((wide(logits[id]) - top) / by) - log(sum);
         out[2 * blockIdx.x] = id;

@@ -241,8 +241,8 @@ template <int PENDING> static void await() {
     }
 }
 
-static unsigned long long atomicAdd(unsigned long long* to, unsigned long long x) {
-    const unsigned long long before = *to;
+static unsigned atomicAdd(unsigned* to, unsigned x) {
+    const unsigned before = *to;
     *to += x;
     return before;
 }

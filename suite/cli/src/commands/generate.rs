@@ -1,10 +1,10 @@
-//! `paravt-bench generate`: one conversation, one answer.
+//! `paravt-bench generate`: an answer to each conversation.
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 use paravt_files::read_text;
-use paravt_suite::backend::{CallId, FinishReason, Generation, Request};
+use paravt_suite::backend::{CallId, Completion, FinishReason, Generation, Memory, Request};
 use paravt_suite::conversation::parse_conversation;
 use serde_json::json;
 
@@ -19,10 +19,10 @@ const MAX_FILE: u64 = 1 << 30;
 /// Flags of `generate`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// JSON file with OpenAI-style messages: a list, or an object with `messages`. Images are file://
-    /// or data: URLs, videos file:// URLs.
-    #[arg(long, value_name = "FILE")]
-    messages: PathBuf,
+    /// JSON files with OpenAI-style messages: a list, or an object with `messages`. Images are file://
+    /// or data: URLs, videos file:// URLs. Several are answered one after the other.
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    messages: Vec<PathBuf>,
     /// Maximum number of tokens to generate.
     #[arg(long, value_name = "TOKENS", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..))]
     max_tokens: u32,
@@ -50,10 +50,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         "--temperature: expected a number ≥ 0, got `{}`",
         args.temperature
     );
-    let shown = args.messages.display();
-    let text = read_text(&args.messages, MAX_FILE).with_context(|| format!("cannot read {shown}"))?;
-    let value = serde_json::from_str(&text).with_context(|| format!("{shown}: not JSON"))?;
-    let messages = parse_conversation(&value).with_context(|| shown.to_string())?;
+    let conversations = args.messages.iter().map(|path| {
+        let shown = path.display();
+        let text = read_text(path, MAX_FILE).with_context(|| format!("cannot read {shown}"))?;
+        let value = serde_json::from_str(&text).with_context(|| format!("{shown}: not JSON"))?;
+        parse_conversation(&value).with_context(|| shown.to_string())
+    });
+    let conversations: Vec<_> = conversations.collect::<anyhow::Result<_>>()?;
     let settings = args.backend.request.settings()?;
     let generation = Generation {
         max_tokens: args.max_tokens,
@@ -65,15 +68,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         seed: args.seed,
         logprobs: args.logprobs,
     };
-    let id = CallId::new("generate", "turn0");
-    let request = Request::new(id, messages, generation);
-    let answer = launch::runtime()?.block_on(async {
+    let answered = launch::runtime()?.block_on(async {
         let backend = args.backend.open(model_folder, launch::note).build("generate", None).await?;
-        let answer = backend.complete(&request).await?;
-        Ok::<_, anyhow::Error>((answer, backend.memory()))
+        for (number, messages) in conversations.into_iter().enumerate() {
+            let id = CallId::new(format!("generate{number}"), "turn0");
+            let answer = backend.complete(&Request::new(id, messages, generation.clone())).await?;
+            show(&answer, backend.memory(), args.json);
+        }
+        Ok::<_, anyhow::Error>(())
     });
-    let (answer, memory) = answer.or_preflight()?;
-    if args.json {
+    answered.or_preflight()?;
+    Ok(Exit::Ok)
+}
+
+fn show(answer: &Completion, memory: Option<Memory>, json: bool) {
+    if json {
         let finish = answer.finish_reason.as_ref().map(|reason| match reason {
             FinishReason::Stop => "stop",
             FinishReason::Length => "length",
@@ -95,5 +104,4 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     } else {
         println!("{}", answer.text);
     }
-    Ok(Exit::Ok)
 }

@@ -1,7 +1,11 @@
-//! The text of our CUDA kernels, run on the CPU through the launches of a GPU, against candle's operations in f32, the
-//! host's sampler, and transformers.
+//! What a GPU computes: by our CUDA kernels, against candle's operations in f32, the host's sampler, and transformers;
+//! by candle's alone, against transformers.
+//!
+//! With the feature `cuda` on the first GPU, as `ci/gpu-bench` does with what `ci/gpu-pack` packs. Without it the text of our
+//! kernels runs on the CPU, through the launches of a GPU.
 #![allow(clippy::unwrap_used)]
 
+#[cfg(not(feature = "cuda"))]
 mod emulator;
 
 use std::sync::LazyLock;
@@ -16,9 +20,22 @@ use paravt_suite::backend::Generation;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
-use emulator::Emulator;
+#[cfg(feature = "cuda")]
+static GPU: LazyLock<(Device, Fused)> = LazyLock::new(|| {
+    let device = paravt_backend_candle::open(paravt_qwen_vl::ops::Device::Cuda(0)).unwrap();
+    let kernels = paravt_backend_candle::fused(&device).unwrap().unwrap();
+    (device, kernels)
+});
+#[cfg(not(feature = "cuda"))]
+static GPU: LazyLock<(Device, Fused)> = LazyLock::new(|| (Device::Cpu, emulator::Emulator::start().1));
 
-static FUSED: LazyLock<Fused> = LazyLock::new(|| Emulator::start().1);
+fn device() -> &'static Device {
+    &GPU.0
+}
+
+fn kernels() -> &'static Fused {
+    &GPU.1
+}
 
 fn plain() -> ComposedOps {
     ComposedOps::new(Device::Cpu, Precision::F32)
@@ -30,12 +47,13 @@ fn random(rng: &mut StdRng, shape: &[usize], [before, behind]: [usize; 2]) -> Te
     let mut whole = shape.to_vec();
     whole[axis] += before + behind;
     let values: Vec<f32> = (0..whole.iter().product()).map(|_| rng.random_range(-2.0..2.0)).collect();
-    let whole = Tensor::from_vec(values, whole, &Device::Cpu).unwrap().to_dtype(DType::BF16).unwrap();
+    let whole = Tensor::from_vec(values, whole, device()).unwrap().to_dtype(DType::BF16).unwrap();
     whole.narrow(axis, before, shape[axis]).unwrap()
 }
 
+/// In f32 on the host.
 fn wide(x: &Tensor) -> Tensor {
-    x.to_dtype(DType::F32).unwrap()
+    x.to_device(&Device::Cpu).unwrap().to_dtype(DType::F32).unwrap()
 }
 
 /// Largest difference in units of 2^-8, relative to values above 1.
@@ -61,25 +79,25 @@ fn norms_rotation_and_gate_are_those_of_candle() {
         let (n, width) = (rng.random_range(1..6), 8 * rng.random_range(1..400));
         let weight = random(&mut rng, &[width], [0, 0]);
         let (x, y) = (random(&mut rng, &[n, width], [8, 16]), random(&mut rng, &[n, width], [0, 0]));
-        let (sum, normed) = FUSED.add_norm(&x, &y, &weight, 1e-6).unwrap();
+        let (sum, normed) = kernels().add_norm(&x, &y, &weight, 1e-6).unwrap();
         assert!(off(&sum, &(wide(&x) + wide(&y)).unwrap()) <= 1.0, "sum {case}");
         let wanted = ops.rms_norm(&wide(&sum), &wide(&weight), 1e-6).unwrap();
         assert!(off(&normed, &wanted) <= 1.0, "norm {case}: {}", off(&normed, &wanted));
 
         let (x, y) = (random(&mut rng, &[n, width], [0, width]), random(&mut rng, &[n, width], [width, 0]));
-        let gated = FUSED.gated(&x, &y).unwrap();
+        let gated = kernels().gated(&x, &y).unwrap();
         assert!(off(&gated, &ops.gated(wide(&x), &wide(&y)).unwrap()) <= 1.0, "gate {case}");
 
         let (heads, dim) = (rng.random_range(1..5), 8 * rng.random_range(1..17));
         let x = random(&mut rng, &[n, heads, dim], [1, 2]);
         let tables = (0..n * dim / 2).map(|_| rng.random_range(-7f32..7.0)).map(f32::sin_cos);
         let (sin, cos): (Vec<f32>, Vec<f32>) = tables.unzip();
-        let table = |values| Tensor::from_vec(values, (n, dim / 2), &Device::Cpu).unwrap();
-        let tables = (table(cos), table(sin));
+        let table = |values, device| Tensor::from_vec(values, (n, dim / 2), device).unwrap();
+        let own = (table(cos.clone(), device()), table(sin.clone(), device()));
+        let tables = (table(cos, &Device::Cpu), table(sin, &Device::Cpu));
         let weight = random(&mut rng, &[dim], [0, 0]);
         for norm in [None, Some(&weight)] {
-            let found =
-                FUSED.norm_rotate(&x, norm.map(|weight| (weight, 1e-6)), &tables.0, &tables.1).unwrap();
+            let found = kernels().norm_rotate(&x, norm.map(|weight| (weight, 1e-6)), &own.0, &own.1).unwrap();
             let weight = norm.map(wide);
             let wanted = ops.norm_rotate(wide(&x), weight.as_ref().map(|weight| (weight, 1e-6)), &tables);
             // Rounded between the two.
@@ -118,8 +136,8 @@ fn attention_is_that_of_candle_whatever_the_order_of_threads() {
         let part = |x: &Tensor, (start, length)| x.narrow(0, start, length).unwrap();
         let caches: Vec<_> = starts.map(|at| (part(&k, at), part(&v, at))).collect();
         let source = if cached { KvSource::Cached(&caches) } else { KvSource::Packed(&k, &v) };
-        let plan = AttentionPlan::new(&segments, causal, &Device::Cpu).unwrap();
-        let found = FUSED.attention(&q, source, &plan).unwrap();
+        let plan = AttentionPlan::new(&segments, causal, device()).unwrap();
+        let found = kernels().attention(&q, source, &plan).unwrap();
         let ops = plain();
         let plan_of_candle = ops.plan(&segments, causal).unwrap();
         let wanted =
@@ -130,7 +148,7 @@ fn attention_is_that_of_candle_whatever_the_order_of_threads() {
         );
         assert!(far <= 2.0, "{case}: {far}");
         let source = if cached { KvSource::Cached(&caches) } else { KvSource::Packed(&k, &v) };
-        assert_eq!(bits(&found), bits(&FUSED.attention(&q, source, &plan).unwrap()), "{case}");
+        assert_eq!(bits(&found), bits(&kernels().attention(&q, source, &plan).unwrap()), "{case}");
     }
 }
 
@@ -143,7 +161,7 @@ fn tokens_are_those_that_the_host_draws() {
         let (rows, width) = (rng.random_range(1..4), rng.random_range(30..5000));
         let spread = [0.5, 4.0, 20.0][case % 3];
         let logits: Vec<f32> = (0..rows * width).map(|_| rng.random_range(-spread..spread)).collect();
-        let logits = Tensor::from_vec(logits, (rows, width), &Device::Cpu).unwrap();
+        let logits = Tensor::from_vec(logits, (rows, width), device()).unwrap();
         let logits = logits.to_dtype(DType::BF16).unwrap();
         let mut samplers: Vec<Sampler> = (0..rows)
             .map(|_| {
@@ -158,7 +176,7 @@ fn tokens_are_those_that_the_host_draws() {
             })
             .collect();
         let draws: Vec<_> = samplers.iter().map(|sampler| sampler.draw().unwrap()).collect();
-        let found = FUSED.sample(&logits, &draws).unwrap().unwrap();
+        let found = kernels().sample(&logits, &draws).unwrap().unwrap();
         let rows: Vec<Vec<f32>> = wide(&logits).to_vec2().unwrap();
         for (number, ((id, logprob), logits)) in found.into_iter().zip(&rows).enumerate() {
             assert_eq!(id, samplers[number].next(logits, &[]).unwrap(), "{case}: {:?}", draws[number]);
@@ -168,14 +186,19 @@ fn tokens_are_those_that_the_host_draws() {
     }
     let draw = Sampler::new(&Generation::greedy(1), &defaults).unwrap().draw().unwrap();
     for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        let logits = Tensor::new(&[[1.0, wrong, 2.0]], &Device::Cpu).unwrap().to_dtype(DType::BF16).unwrap();
-        assert!(FUSED.sample(&logits, &[draw]).unwrap().is_none(), "{wrong}");
+        let logits = Tensor::new(&[[1.0, wrong, 2.0]], device()).unwrap().to_dtype(DType::BF16).unwrap();
+        assert!(kernels().sample(&logits, &[draw]).unwrap().is_none(), "{wrong}");
     }
 }
 
 #[test]
 #[ignore = "needs Python and a C++ compiler: run by ci/test"]
-fn models_of_these_kernels_are_those_of_transformers() {
-    let ops = || ComposedOps::new(Device::Cpu, Precision::Bf16).with_fused(Some(FUSED.clone()));
-    Reference::record().compare_bf16(1.2, ops);
+fn models_are_those_of_transformers() {
+    let reference = Reference::record();
+    let ours = || ComposedOps::new(device().clone(), Precision::Bf16).with_fused(Some(kernels().clone()));
+    reference.compare_bf16(1.2, ours);
+    // With the scores of some queries at a time. In bf16 they are rounded before the softmax.
+    let composed = |precision| ComposedOps::new(device().clone(), precision).with_scores(1 << 12);
+    reference.compare(move || composed(Precision::F32));
+    reference.compare_bf16(1.2, || composed(Precision::Bf16));
 }

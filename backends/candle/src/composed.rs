@@ -138,9 +138,10 @@ impl Ops for ComposedOps {
     fn linear(&self, x: &Tensor, linear: &Linear<Tensor>) -> Result<Tensor> {
         let weight = self.cast(&linear.weight)?;
         let product = weight.t().and_then(|weight| x.matmul(&weight)).map_err(fail)?;
-        match &linear.bias {
-            Some(bias) => product.broadcast_add(&self.cast(bias)?).map_err(fail),
-            None => Ok(product),
+        match (&linear.bias, &self.fused) {
+            (None, _) => Ok(product),
+            (Some(bias), Some(fused)) => fused.add_bias(&product, &self.cast(bias)?).map_err(fail),
+            (Some(bias), None) => product.broadcast_add(&self.cast(bias)?).map_err(fail),
         }
     }
 

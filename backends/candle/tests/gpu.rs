@@ -88,6 +88,11 @@ fn norms_rotation_and_gate_are_those_of_candle() {
         let gated = kernels().gated(&x, &y).unwrap();
         assert!(off(&gated, &ops.gated(wide(&x), &wide(&y)).unwrap()) <= 1.0, "gate {case}");
 
+        let bias = random(&mut rng, &[width], [0, 0]);
+        let wanted = wide(&y).broadcast_add(&wide(&bias)).unwrap();
+        let biased = kernels().add_bias(&y, &bias).unwrap();
+        assert!(off(&biased, &wanted) <= 1.0, "bias {case}");
+
         let (heads, dim) = (rng.random_range(1..5), 8 * rng.random_range(1..17));
         let x = random(&mut rng, &[n, heads, dim], [1, 2]);
         let tables = (0..n * dim / 2).map(|_| rng.random_range(-7f32..7.0)).map(f32::sin_cos);
@@ -111,19 +116,23 @@ fn norms_rotation_and_gate_are_those_of_candle() {
 #[ignore = "needs a C++ compiler: run by ci/test"]
 fn attention_is_that_of_candle_whatever_the_order_of_threads() {
     let mut rng = StdRng::seed_from_u64(2);
-    for case in 0..36 {
+    for case in 0..39 {
         let dim = [64, 72, 80, 128, 8, 104][case % 6];
         let (key_heads, group) = (rng.random_range(1..3), [1, 2, 4, 7][rng.random_range(0..4)]);
         let heads = key_heads * group;
         let (causal, cached) = (rng.random(), rng.random());
         // Some as of decoded tokens, which share keys among blocks; some as of prompts and frames.
         let (queries, keys) = [(1, 900), (40, 100), (90, 1)][case % 3];
-        let segments: Vec<Segment> = (0..rng.random_range(1..4))
+        let mut segments: Vec<Segment> = (0..rng.random_range(1..4))
             .map(|_| {
                 let queries = rng.random_range(1..=queries);
                 Segment { queries, keys: queries + rng.random_range(0..keys) }
             })
             .collect();
+        if case >= 36 {
+            // After the many frames of a long prompt.
+            segments = vec![Segment { queries: [1, 3, 9][case % 3], keys: 20_000 }];
+        }
         let sum = |of: fn(&Segment) -> usize| segments.iter().map(of).sum::<usize>();
         let (n, m) = (sum(|segment| segment.queries), sum(|segment| segment.keys));
         let q = random(&mut rng, &[n, heads, dim], [heads, key_heads]);

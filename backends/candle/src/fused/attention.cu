@@ -203,20 +203,39 @@ extern "C" __global__ void combine(const float* parts, bf16* out, int count, int
     if (row >= rows) {
         return;
     }
+    const int lane = threadIdx.x % 32;
+    const long long step = static_cast<long long>(rows) * (D + 2);
+    const float* part = parts + static_cast<long long>(row) * (D + 2);
     float largest = NOTHING, total = 0.0f;
-    for (int i = 0; i < count; ++i) {
-        largest = fmaxf(largest, parts[(static_cast<long long>(i) * rows + row) * (D + 2) + D]);
+    for (int i = lane; i < count; i += 32) {
+        largest = fmaxf(largest, part[i * step + D]);
     }
-    for (int i = 0; i < count; ++i) {
-        const float* part = parts + (static_cast<long long>(i) * rows + row) * (D + 2);
-        total += power_of_two(part[D] - largest) * part[D + 1];
+    for (int bits = 16; bits > 0; bits /= 2) {
+        largest = fmaxf(largest, exchange(largest, bits));
     }
-    for (int column = threadIdx.x % 32; column < D; column += 32) {
-        float sum = 0.0f;
-        for (int i = 0; i < count; ++i) {
-            const float* part = parts + (static_cast<long long>(i) * rows + row) * (D + 2);
-            sum += power_of_two(part[D] - largest) * part[column];
+    for (int i = lane; i < count; i += 32) {
+        total += power_of_two(part[i * step + D] - largest) * part[i * step + D + 1];
+    }
+    for (int bits = 16; bits > 0; bits /= 2) {
+        total += exchange(total, bits);
+    }
+    // Many loads on their way at once: there are few warps.
+    constexpr int COLUMNS = (D + 31) / 32;
+    float sums[COLUMNS] = {};
+#pragma unroll 4
+    for (int i = 0; i < count; ++i) {
+        const float by = power_of_two(part[i * step + D] - largest);
+#pragma unroll
+        for (int j = 0; j < COLUMNS; ++j) {
+            const int column = 32 * j + lane;
+            sums[j] += column < D ? by * part[i * step + column] : 0.0f;
         }
-        out[static_cast<long long>(row) * D + column] = narrow(sum / total);
+    }
+#pragma unroll
+    for (int j = 0; j < COLUMNS; ++j) {
+        const int column = 32 * j + lane;
+        if (column < D) {
+            out[static_cast<long long>(row) * D + column] = narrow(sums[j] / total);
+        }
     }
 }

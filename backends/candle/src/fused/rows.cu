@@ -99,3 +99,19 @@ extern "C" __global__ void gated(const bf16* gate, const bf16* up, bf16* out, in
     }
     *reinterpret_cast<Eight*>(out + i) = both;
 }
+
+// out = x + bias; x (rows, width), rows so far apart, bias (width). `width` is a multiple of eight.
+extern "C" __global__ void add_bias(const bf16* x, const bf16* bias, bf16* out, int rows, int width, int stride) {
+    const long long i = 8ll * (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x);
+    const long long row = i / width, column = i % width;
+    if (row >= rows) {
+        return;
+    }
+    const Eight a = *reinterpret_cast<const Eight*>(x + row * stride + column);
+    const Eight b = *reinterpret_cast<const Eight*>(bias + column);
+    Eight sum;
+    for (int j = 0; j < 8; ++j) {
+        sum.at[j] = narrow(wide(a.at[j]) + wide(b.at[j]));
+    }
+    *reinterpret_cast<Eight*>(out + i) = sum;
+}

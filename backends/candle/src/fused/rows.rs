@@ -81,4 +81,20 @@ impl Fused {
         self.rows("gated", (n * width / 8).div_ceil(THREADS), &args)?;
         Ok(out)
     }
+
+    /// x (n, width) with a bias added to each row.
+    ///
+    /// # Errors
+    /// Shapes that do not belong together, a width that eight does not divide, the launch.
+    pub fn add_bias(&self, x: &Tensor, bias: &Tensor) -> Result<Tensor> {
+        let (n, width) = x.dims2()?;
+        if bias.dims() != [width] {
+            candle_core::bail!("add_bias: {:?} and {:?}", x.dims(), bias.dims());
+        }
+        let (x, bias) = (aligned_rows(x)?, aligned_rows(&bias.unsqueeze(0)?)?);
+        let out = room((n, width), x.dtype(), x.device())?;
+        let args = [Arg::In(&x), Arg::In(&bias), Arg::Out(&out), Arg::Int(n), Arg::Int(width), stride(&x)];
+        self.rows("add_bias", (n * width / 8).div_ceil(THREADS), &args)?;
+        Ok(out)
+    }
 }

@@ -29,7 +29,7 @@ impl Emulator {
 /// Compiles a module; out-of-bounds indices of arrays trap.
 fn compile(module: Module) -> Child {
     let kernels = match module {
-        Module::Rows => &["add_norm", "norm_rotate", "gated"][..],
+        Module::Rows => &["add_norm", "norm_rotate", "gated", "add_bias"][..],
         Module::Attention(_) => &["attention", "combine"],
         Module::Sampling => &["sample"],
     };

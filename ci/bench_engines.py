@@ -34,7 +34,7 @@ SHAPES = {"50m": (256, 4, 4, 2, 768, True, 768, 4, 3072, 12), "0.5b": (1024, 24,
 LIMITS = {"H200": (4.8e12, 989e12), "H100": (3.35e12, 989e12), "A100": (2.04e12, 312e12)}
 
 
-def make_model(folder: Path, shape: str, device: str) -> None:
+def make_model(folder: Path, shape: str, device: str = "cpu") -> None:
     import torch
     sys.path.insert(0, str(ROOT))
     import tiny_qwen3vl

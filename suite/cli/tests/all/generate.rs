@@ -1,4 +1,4 @@
-//! One conversation, one answer: what is sent, what is printed, and what is said of a bad file.
+//! An answer to each conversation: what is sent, what is printed, and what is said of a bad file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,27 @@ fn the_answer_is_printed_with_what_the_server_says_of_it() {
     // The server gives neither: not an empty list, which would say that there were no tokens.
     let fields = found.as_object().unwrap();
     assert_eq!((fields.get("token_ids"), fields.get("logprobs")), (Some(&Value::Null), Some(&Value::Null)));
+}
+
+#[test]
+fn several_conversations_are_answered_in_their_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Script::default());
+    let first = conversation(dir.path(), QUESTION);
+    let other = dir.path().join("other.json");
+    std::fs::write(&other, r#"[{"role": "user", "content": "Which?"}]"#).unwrap();
+    let other = other.to_str().unwrap();
+    let output = generate(&first, &server.base_url, &[other, "--json"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let answers = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
+    let prompts: Vec<Value> = answers.map(|answer| answer.unwrap()["prompt_tokens"].clone()).collect();
+    assert_eq!(prompts, [2, 1], "the scripted server counts messages");
+
+    // A file that cannot be read ends it before anything is asked.
+    std::fs::write(other, "[").unwrap();
+    let output = generate(&first, &server.base_url, &[other]);
+    assert!(output.stdout.is_empty() && !output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("other.json: not JSON"), "{}", text(&output));
 }
 
 #[test]

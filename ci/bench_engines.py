@@ -185,12 +185,12 @@ def main() -> None:
         reference.ask(messages[0])
         if args.device == "cpu":
             answers = [(reference.ask(each), *ours(args, folder, [each])) for each in messages[1:]]
+            reference.stop()
         else:
             # Loaded once, and never beside the other.
             theirs = [reference.ask(each) for each in messages[1:]]
             reference.stop()
             answers = list(zip(theirs, ours(args, folder, messages)[1:]))
-        reference.stop()
         rounds = [tuple(map(times, pair)) for pair in answers]
         weights = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     width, layers, heads, keys = SHAPES[args.shape][:4]
@@ -212,8 +212,8 @@ def main() -> None:
     mib = {name: "unknown" if size is None else f"{size / 2**20:.0f} MiB" for name, size in memory.items()}
     print(f"same greedy tokens {same} of {NEW_TOKENS}; memory at its peak {mib['peak']}, planned {mib['planned']}: weights "
           f"{weights / 2**20:.0f} MiB, cache {cache / 2**20:.0f} MiB")
-    figures = {"backend": args.backend, "kernels": args.kernels, "shape": args.shape, "frames": frames, "prompt_tokens": tokens, "same_tokens": same,
-               "new_tokens": NEW_TOKENS, "dtype": args.dtype, "device": args.device,
+    figures = {"backend": args.backend, "kernels": args.kernels, "shape": args.shape, "frames": frames,
+               "prompt_tokens": tokens, "same_tokens": same, "new_tokens": NEW_TOKENS, "dtype": args.dtype, "device": args.device,
                "spins": os.environ["GOMP_SPINCOUNT"],
                "transformers": theirs, "ours": mine, "rounds": rounds, "memory": memory, "weights": weights, "cache": cache}
     if args.device != "cpu":

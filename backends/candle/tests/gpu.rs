@@ -97,12 +97,13 @@ fn norms_rotation_and_gate_are_those_of_candle() {
         let x = random(&mut rng, &[n, heads, dim], [1, 2]);
         let tables = (0..n * dim / 2).map(|_| rng.random_range(-7f32..7.0)).map(f32::sin_cos);
         let (sin, cos): (Vec<f32>, Vec<f32>) = tables.unzip();
-        let table = |values, device| Tensor::from_vec(values, (n, dim / 2), device).unwrap();
-        let own = (table(cos.clone(), device()), table(sin.clone(), device()));
-        let tables = (table(cos, &Device::Cpu), table(sin, &Device::Cpu));
+        let table = |values| Tensor::from_vec(values, (n, dim / 2), &Device::Cpu).unwrap();
+        let tables = (table(cos), table(sin));
+        let [own_cos, own_sin] = [&tables.0, &tables.1].map(|table| table.to_device(device()).unwrap());
         let weight = random(&mut rng, &[dim], [0, 0]);
         for norm in [None, Some(&weight)] {
-            let found = kernels().norm_rotate(&x, norm.map(|weight| (weight, 1e-6)), &own.0, &own.1).unwrap();
+            let found =
+                kernels().norm_rotate(&x, norm.map(|weight| (weight, 1e-6)), &own_cos, &own_sin).unwrap();
             let weight = norm.map(wide);
             let wanted = ops.norm_rotate(wide(&x), weight.as_ref().map(|weight| (weight, 1e-6)), &tables);
             // Rounded between the two.

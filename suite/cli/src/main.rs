@@ -85,7 +85,7 @@ enum Command {
     Doctor(commands::doctor::Args),
     /// Ask a model one question about one video.
     Ask(Box<commands::ask::Args>),
-    /// Answer one conversation from a JSON file.
+    /// Answer conversations from JSON files.
     Generate(Box<commands::generate::Args>),
     /// Write the sampled frames of a video as PNG files.
     Frames(commands::frames::Args),

@@ -206,25 +206,18 @@ extern "C" __global__ void combine(const float* parts, bf16* out, int count, int
     const int lane = threadIdx.x % 32;
     const long long step = static_cast<long long>(rows) * (D + 2);
     const float* part = parts + static_cast<long long>(row) * (D + 2);
+    // Many loads on their way at once: there are few warps.
     float largest = NOTHING, total = 0.0f;
-    for (int i = lane; i < count; i += 32) {
+#pragma unroll 4
+    for (int i = 0; i < count; ++i) {
         largest = fmaxf(largest, part[i * step + D]);
     }
-    for (int bits = 16; bits > 0; bits /= 2) {
-        largest = fmaxf(largest, exchange(largest, bits));
-    }
-    for (int i = lane; i < count; i += 32) {
-        total += power_of_two(part[i * step + D] - largest) * part[i * step + D + 1];
-    }
-    for (int bits = 16; bits > 0; bits /= 2) {
-        total += exchange(total, bits);
-    }
-    // Many loads on their way at once: there are few warps.
     constexpr int COLUMNS = (D + 31) / 32;
     float sums[COLUMNS] = {};
 #pragma unroll 4
     for (int i = 0; i < count; ++i) {
         const float by = power_of_two(part[i * step + D] - largest);
+        total += by * part[i * step + D + 1];
 #pragma unroll
         for (int j = 0; j < COLUMNS; ++j) {
             const int column = 32 * j + lane;

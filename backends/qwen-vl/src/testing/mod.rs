@@ -35,25 +35,28 @@ pub struct Case {
 /// A folder of small random models, and a trained one, with what transformers makes of them.
 pub struct Reference {
     folder: PathBuf,
+    /// Conversations of each model.
+    cases: usize,
     /// Of a folder that goes with it.
     _scratch: Option<tempfile::TempDir>,
 }
 
 impl Reference {
-    /// Runs transformers, about a minute; or opens the folder `PARAVT_REFERENCE`, where `tests/reference.py` has been.
+    /// Runs transformers, about a minute; or opens the folder `PARAVT_REFERENCE`, which
+    /// `tests/reference.py --small` has made.
     ///
     /// # Panics
     /// Python or its packages are missing.
     pub fn record() -> Self {
         if let Some(folder) = std::env::var_os("PARAVT_REFERENCE") {
-            return Self { folder: folder.into(), _scratch: None };
+            return Self { folder: folder.into(), cases: 5, _scratch: None };
         }
         let folder = tempfile::tempdir().expect("a folder");
         let python = std::env::var_os("PARAVT_PYTHON").expect("PARAVT_PYTHON: run ci/setup, then ci/test");
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference.py");
         let output = Command::new(python).arg(script).arg(folder.path()).output().expect("python runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Self { folder: folder.path().to_owned(), _scratch: Some(folder) }
+        Self { folder: folder.path().to_owned(), cases: 7, _scratch: Some(folder) }
     }
 
     /// The models.
@@ -65,10 +68,17 @@ impl Reference {
         models
     }
 
+    fn cases(&self, folder: &Path) -> Vec<Case> {
+        let text = std::fs::read(folder.join("cases.json")).expect("cases");
+        let cases: Vec<Case> = serde_json::from_slice(&text).expect("cases");
+        assert_eq!(cases.len(), self.cases);
+        cases
+    }
+
     /// Compares every stage of every case of every model; `ops` makes the engine's arithmetic in f32.
     pub fn compare<O: Ops>(&self, ops: impl Fn() -> O + Copy + Send + 'static) {
         for folder in self.models() {
-            let cases = cases(&folder);
+            let cases = self.cases(&folder);
             stages(&folder, &cases, ops());
             answers(&folder, &cases, ops);
         }
@@ -87,7 +97,7 @@ impl Reference {
             let model = Model::load(ops(), config, &weights).expect("model");
             let (mut ours, mut theirs, mut scale) = (0.0, 0.0, 0.0);
             let (mut agreeing, mut tokens) = (0, 0);
-            for case in cases(&folder) {
+            for case in self.cases(&folder) {
                 let read = |end: &str| Tensors::open(&folder.join(format!("{}{end}.safetensors", case.name)));
                 let (exact, rounded) = (read(""), read(".bf16"));
                 let prompt = prompter.prompt(&case.conversation()).expect("prompt");
@@ -136,13 +146,6 @@ fn likeliest(logits: &[f32]) -> Option<usize> {
 fn squares(a: &[f32], b: &[f32]) -> f64 {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum()
-}
-
-fn cases(folder: &Path) -> Vec<Case> {
-    let text = std::fs::read(folder.join("cases.json")).expect("cases");
-    let cases: Vec<Case> = serde_json::from_slice(&text).expect("cases");
-    assert!(cases.len() >= 5);
-    cases
 }
 
 impl Case {

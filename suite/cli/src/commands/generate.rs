@@ -35,8 +35,8 @@ pub(crate) struct Args {
     /// Request the id and log-probability (natural logarithm) of each token; --json prints them.
     #[arg(long)]
     logprobs: bool,
-    /// Print JSON: text, token_ids, logprobs, finish_reason, prompt_tokens, completion_tokens, retries, seconds,
-    /// first_token_seconds, memory (bytes, planned and at its peak); null where the backend does not report a value.
+    /// Print JSON of each answer: text, token_ids, logprobs, finish_reason, prompt_tokens, completion_tokens, retries,
+    /// seconds, first_token_seconds, memory (bytes, planned and at its peak); null where the backend does not report a value.
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -261,7 +261,6 @@ fn counted(run: &Path) -> Result<(usize, usize, Option<String>), JournalError> {
             failed += 1;
             last = Some(error.message);
         }
-        Ok::<_, JournalError>(())
     })?;
     Ok((records, failed, last))
 }

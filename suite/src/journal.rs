@@ -109,10 +109,7 @@ pub fn read(dir: &Path) -> Result<Contents, JournalError> {
     let stored = Stored::find(dir)?;
     let (good_bytes, torn_bytes) = (stored.good_bytes, stored.torn_bytes);
     let mut records = Vec::with_capacity(stored.len());
-    stored.each(|part| {
-        records.extend(part);
-        Ok::<_, JournalError>(())
-    })?;
+    stored.each(|part| records.extend(part))?;
     Ok(Contents { records, good_bytes, torn_bytes })
 }
 

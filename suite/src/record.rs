@@ -217,14 +217,13 @@ pub enum RecordedPart {
 
 impl RecordedPart {
     /// The frames of the part, each with its width and height in pixels.
-    pub fn frames(&self) -> Vec<(Option<FrameOrigin>, (u32, u32))> {
-        match self {
-            Self::Image { origin, width, height, .. } => vec![(*origin, (*width, *height))],
-            Self::Frames { frames, width, height, .. } => {
-                frames.iter().map(|origin| (Some(*origin), (*width, *height))).collect()
-            }
-            Self::Text { .. } | Self::Video { .. } => Vec::new(),
-        }
+    pub fn frames(&self) -> impl Iterator<Item = (Option<FrameOrigin>, (u32, u32))> {
+        let (image, frames, size) = match self {
+            Self::Image { origin, width, height, .. } => (Some(*origin), [].as_slice(), (*width, *height)),
+            Self::Frames { frames, width, height, .. } => (None, frames.as_slice(), (*width, *height)),
+            Self::Text { .. } | Self::Video { .. } => (None, [].as_slice(), (0, 0)),
+        };
+        image.into_iter().chain(frames.iter().copied().map(Some)).map(move |origin| (origin, size))
     }
 }
 

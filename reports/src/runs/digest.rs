@@ -1,13 +1,12 @@
 //! A run counted up: none of its records is in memory for longer than it is counted.
 
 use std::collections::HashSet;
-use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use paravt_suite::journal::Stored;
 use paravt_suite::record::Record;
-use paravt_suite::run::Manifest;
+use paravt_suite::run::{Manifest, Selection};
 use paravt_suite::summary::{Summary, Summing};
 
 use super::{ReportError, Run, check, manifest};
@@ -61,49 +60,15 @@ impl RunDigest {
     /// There is no run, it is damaged, or a record does not belong to it.
     pub fn read(path: PathBuf) -> Result<Self, ReportError> {
         let manifest = manifest(&path)?;
-        let stored = Stored::find(&path)?;
-        let torn_bytes = stored.torn_bytes;
-        let counted = Self::of(&path, &manifest, |count| {
-            stored.each(|records| {
-                check::records(&path, &manifest, &records)?;
-                count(&records);
-                Ok::<_, ReportError>(())
-            })
-        })?;
-        Ok(Self { torn_bytes, training: Training::read(&path)?, ..counted })
-    }
-
-    /// Counts up the records that `each` hands out, by row.
-    fn of<E>(
-        path: &Path,
-        manifest: &Manifest,
-        each: impl FnOnce(&mut dyn FnMut(&[Record])) -> Result<(), E>,
-    ) -> Result<Self, E> {
-        let (spec, switches, selection) =
-            (&manifest.task, &manifest.plan.switches, manifest.records_selected());
-        let (mut summing, mut sums) = (Summing::new(spec, switches, &selection), Sums::new(spec, switches));
-        let (mut facts, mut videos) = (DataFacts::default(), HashSet::new());
-        let mut frame = samples(switches, &[]).frame;
-        each(&mut |records| {
-            for record in records {
-                summing.add(record);
-                sums.add(record);
-                facts.add(record, &mut videos);
-            }
-            frame.append(samples(switches, records).frame);
-        })?;
-        let frame = frame.in_one_piece();
-        Ok(Self {
-            path: path.to_owned(),
-            manifest: manifest.clone(),
-            summary: summing.finish(),
-            torn_bytes: 0,
-            training: Training::default(),
-            position: 0,
-            digest: Arc::new(Digest::of(&frame, sums, &selection)),
-            samples: frame.select(&COMPARED),
-            facts,
-        })
+        let (stored, training) = (Stored::find(&path)?, Training::read(&path)?);
+        let selection = manifest.records_selected();
+        let mut counting = Counting::new(&manifest, &selection);
+        let prepare = |records: &[Record]| {
+            check::records(&path, &manifest, records)?;
+            Ok::<_, ReportError>(samples(&manifest.plan.switches, records).frame)
+        };
+        stored.each_prepared(prepare, |records, samples| counting.add(&records, samples))?;
+        Ok(Self { torn_bytes: stored.torn_bytes, training, ..counting.finish(&path) })
     }
 
     /// Refuses more records than the run can have.
@@ -119,10 +84,61 @@ impl RunDigest {
 impl Run {
     /// The records counted up, whether they belong together or not.
     pub(crate) fn digest(&self) -> RunDigest {
-        let Ok(counted) = RunDigest::of(&self.path, &self.manifest, |count| {
-            count(&self.records);
-            Ok::<_, Infallible>(())
-        });
-        RunDigest { torn_bytes: self.torn_bytes, training: self.training.clone(), ..counted }
+        let selection = self.manifest.records_selected();
+        let mut counting = Counting::new(&self.manifest, &selection);
+        counting.add(&self.records, self.samples());
+        let (torn_bytes, training) = (self.torn_bytes, self.training.clone());
+        RunDigest { torn_bytes, training, ..counting.finish(&self.path) }
+    }
+}
+
+/// A run that is being counted up.
+struct Counting<'a> {
+    manifest: &'a Manifest,
+    selection: &'a Selection,
+    summing: Summing<'a>,
+    sums: Sums<'a>,
+    facts: DataFacts,
+    videos: HashSet<PathBuf>,
+    samples: Frame,
+}
+
+impl<'a> Counting<'a> {
+    fn new(manifest: &'a Manifest, selection: &'a Selection) -> Self {
+        let (spec, switches) = (&manifest.task, &manifest.plan.switches);
+        Self {
+            manifest,
+            selection,
+            summing: Summing::new(spec, switches, selection),
+            sums: Sums::new(spec, switches),
+            facts: DataFacts::default(),
+            videos: HashSet::new(),
+            samples: samples(switches, &[]).frame,
+        }
+    }
+
+    /// Counts further records, by row; `samples` is their frame.
+    fn add(&mut self, records: &[Record], samples: Frame) {
+        for record in records {
+            self.summing.add(record);
+            self.sums.add(record);
+            self.facts.add(record, &mut self.videos);
+        }
+        self.samples.append(samples);
+    }
+
+    fn finish(self, path: &Path) -> RunDigest {
+        let samples = self.samples.in_one_piece();
+        RunDigest {
+            path: path.to_owned(),
+            manifest: self.manifest.clone(),
+            summary: self.summing.finish(),
+            torn_bytes: 0,
+            training: Training::default(),
+            position: 0,
+            digest: Arc::new(Digest::of(&samples, self.sums, self.selection)),
+            samples: samples.select(&COMPARED),
+            facts: self.facts,
+        }
     }
 }

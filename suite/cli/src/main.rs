@@ -103,11 +103,15 @@ fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     output::configure(cli.color, cli.quiet);
     logging::start(cli.verbose);
-    allocator::configure();
-    threads::configure(match &cli.command {
+    let workload = match &cli.command {
         Command::Reproduce(args) if args.trains() => Workload::Training,
-        _ => Workload::Inference,
-    });
+        Command::Reproduce(_) | Command::Run(_) | Command::Ask(_) | Command::Generate(_) => {
+            Workload::Inference
+        }
+        _ => Workload::Files,
+    };
+    allocator::configure(workload);
+    threads::configure(workload);
     let result = match cli.command {
         Command::Ask(args) => commands::ask::run(&args),
         Command::Audit(args) => commands::audit::run(&args),

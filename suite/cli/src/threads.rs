@@ -5,6 +5,8 @@ use std::sync::Once;
 /// Kind of work of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Workload {
+    /// Records and data, no model in this process.
+    Files,
     /// Passes of a model, if anything.
     Inference,
     /// Whole micro-batches side by side: single products need no threads of their own.

@@ -294,7 +294,6 @@ fn finish(
                 last_failed = Some(record);
             }
         }
-        Ok::<_, JournalError>(())
     })?;
     let summary = summing.finish();
     let records = summary.n_recorded;

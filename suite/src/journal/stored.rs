@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::FileExt as _;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
 use serde::Deserialize;
@@ -49,9 +50,7 @@ struct Place {
 pub struct Stored {
     path: PathBuf,
     /// `None` where there is no journal, which is an empty one.
-    reader: Option<BufReader<File>>,
-    /// Of the reader.
-    position: u64,
+    file: Option<File>,
     /// The last record of each sample and epoch, by row.
     places: Vec<Place>,
     /// Records that a later one replaces.
@@ -69,12 +68,21 @@ impl Stored {
     /// A line without a record, I/O. A record that lacks anything else is found when it is read.
     pub fn find(dir: &Path) -> Result<Self, JournalError> {
         let path = dir.join(JOURNAL);
-        let reader = open_regular(&path)?.map(|file| BufReader::with_capacity(1 << 20, file));
+        let file = open_regular(&path)?;
         let (places, replaced) = (Vec::new(), Vec::new());
-        let mut stored = Self { path, reader, position: 0, places, replaced, good_bytes: 0, torn_bytes: 0 };
+        let mut stored = Self { path, file, places, replaced, good_bytes: 0, torn_bytes: 0 };
+        let Some(file) = &stored.file else { return Ok(stored) };
+        let mut reader = BufReader::with_capacity(1 << 20, file);
         let mut found: HashMap<(String, usize), Place> = HashMap::new();
         let mut block = Vec::new();
-        while stored.next_block(&mut block)? {
+        loop {
+            block.clear();
+            let read = reader.by_ref().take(BLOCK).read_to_end(&mut block);
+            let read = read.and_then(|_| reader.read_until(b'\n', &mut block));
+            read.at(&stored.path, "cannot read")?;
+            if block.is_empty() {
+                break;
+            }
             let lines: Vec<&[u8]> = block.split_inclusive(|byte| *byte == b'\n').collect();
             let keys = on_all_cores(&lines, |line| serde_json::from_slice::<Key<'_>>(line));
             for (line, key) in lines.iter().zip(keys) {
@@ -94,17 +102,6 @@ impl Stored {
         Ok(stored)
     }
 
-    /// Reads the next lines; false at the end.
-    fn next_block(&mut self, block: &mut Vec<u8>) -> Result<bool, JournalError> {
-        block.clear();
-        let Some(reader) = &mut self.reader else { return Ok(false) };
-        let read = reader.by_ref().take(BLOCK).read_to_end(block);
-        let read = read.and_then(|_| reader.read_until(b'\n', block));
-        read.at(&self.path, "cannot read")?;
-        self.position += block.len() as u64;
-        Ok(!block.is_empty())
-    }
-
     /// Number of samples and epochs with a record.
     pub fn len(&self) -> usize {
         self.places.len()
@@ -118,63 +115,90 @@ impl Stored {
     /// Hands out the records by row, some at a time: the last of each sample and epoch.
     ///
     /// # Errors
-    /// A damaged line, a record of a newer version, I/O; else what `take` returns.
-    pub fn each<E: From<JournalError>>(
-        mut self,
-        mut take: impl FnMut(Vec<Record>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let (replaced, places) = (std::mem::take(&mut self.replaced), std::mem::take(&mut self.places));
-        thread::scope(|scope| {
-            // The next part is read while this one is taken.
-            let (sender, parts) = mpsc::sync_channel(1);
-            scope.spawn(move || {
-                let replaced = parts_of(&replaced).map(|part| (part, false));
-                for (part, counts) in replaced.chain(parts_of(&places).map(|part| (part, true))) {
-                    let read = self.read(part);
-                    let is_last = read.is_err();
-                    if sender.send(read.map(|records| (records, counts))).is_err() || is_last {
-                        return;
-                    }
-                }
-            });
-            let mut taken = Ok(());
-            for part in parts {
-                // A damaged line anywhere comes before what is wrong with a record.
-                let (records, counts) = part?;
-                if counts && taken.is_ok() {
-                    taken = take(records);
-                }
-            }
-            taken
-        })
+    /// A damaged line, a record of a newer version, I/O.
+    pub fn each(&self, mut take: impl FnMut(Vec<Record>) + Send) -> Result<(), JournalError> {
+        self.each_prepared(|_| Ok(()), |records, ()| take(records))
     }
 
-    fn read(&mut self, places: &[Place]) -> Result<Vec<Record>, JournalError> {
-        let Some(reader) = &mut self.reader else { return Ok(Vec::new()) };
-        let mut lines = Vec::with_capacity(places.len());
-        for Place { start, length, .. } in places {
-            let mut line = vec![0; *length];
-            // Within the buffer where the line is near: most lie in the order of their rows.
-            let found = reader.seek_relative(start.wrapping_sub(self.position) as i64);
-            found.and_then(|()| reader.read_exact(&mut line)).at(&self.path, "cannot read")?;
-            self.position = start + *length as u64;
-            lines.push(line);
+    /// As [`each`](Self::each), with what `prepare` makes of each part, on all cores; nothing is taken from the first that
+    /// it refuses on.
+    ///
+    /// # Errors
+    /// As it; else what `prepare` returns.
+    pub fn each_prepared<T, E: From<JournalError> + Send>(
+        &self,
+        prepare: impl Fn(&[Record]) -> Result<T, E> + Sync,
+        take: impl FnMut(Vec<Record>, T) + Send,
+    ) -> Result<(), E> {
+        let replaced = parts_of(&self.replaced).map(|part| (part, false));
+        let parts = replaced.chain(parts_of(&self.places).map(|part| (part, true)));
+        // Each part waits for the one before it, which hands on what takes them, and the first errors.
+        let (first, after_last) = mpsc::channel();
+        first.send((take, Ok(()), Ok(()))).expect("the receiver is there");
+        let queue = Mutex::new((parts, after_last));
+        let next_part = || {
+            let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let part = queue.0.next()?;
+            let (done, after) = mpsc::channel();
+            Some((part, std::mem::replace(&mut queue.1, after), done))
+        };
+        let work = || {
+            while let Some(((part, counts), before, done)) = next_part() {
+                let read = self.read(part);
+                let prepared = read.as_ref().ok().filter(|_| counts).map(|records| prepare(records));
+                // No one hands on what a panic has ended.
+                let Ok((mut take, mut damage, mut refused)) = before.recv() else { return };
+                match (read, prepared) {
+                    (Err(error), _) => damage = damage.and(Err(error)),
+                    (Ok(_), Some(Err(error))) => refused = refused.and(Err(error)),
+                    (Ok(records), Some(Ok(prepared))) if refused.is_ok() => take(records, prepared),
+                    _ => {}
+                }
+                _ = done.send((take, damage, refused));
+            }
+        };
+        // A record is given back by the thread that made it: another would have to wait for that one's memory.
+        thread::scope(|scope| (0..cores()).for_each(|_| _ = scope.spawn(work)));
+        let (_, after_last) = queue.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (_, damage, refused) = after_last.recv().expect("no thread has panicked");
+        // A damaged line anywhere comes before what is wrong with a record.
+        match damage {
+            Ok(()) => refused,
+            Err(error @ JournalError::Io { .. }) => Err(error.into()),
+            Err(_) => Err(self.damage().into()),
         }
-        let records = on_all_cores(&lines, |line| parse_record(line, &self.path, 0));
-        records.into_iter().collect::<Result<_, _>>().map_err(|_| self.damage())
+    }
+
+    fn read(&self, places: &[Place]) -> Result<Vec<Record>, JournalError> {
+        let Some(file) = &self.file else { return Ok(Vec::new()) };
+        let mut records = Vec::with_capacity(places.len());
+        let mut bytes = Vec::new();
+        // Most lie in the order of their rows.
+        for together in places.chunk_by(|place, next| place.start + place.length as u64 == next.start) {
+            bytes.resize(together.iter().map(|place| place.length).sum(), 0);
+            file.read_exact_at(&mut bytes, together[0].start).at(&self.path, "cannot read")?;
+            let mut rest = bytes.as_slice();
+            for place in together {
+                let (line, after) = rest.split_at(place.length);
+                records.push(parse_record(line, &self.path, 0)?);
+                rest = after;
+            }
+        }
+        Ok(records)
     }
 
     /// The error of the first line that is no record.
-    fn damage(&mut self) -> JournalError {
+    fn damage(&self) -> JournalError {
         self.first_damage().err().unwrap_or_else(|| {
             let source = std::io::Error::other("changed while it was read");
             JournalError::Io { path: self.path.clone(), action: "cannot read", source }
         })
     }
 
-    fn first_damage(&mut self) -> Result<(), JournalError> {
-        let Some(reader) = &mut self.reader else { return Ok(()) };
-        reader.seek(SeekFrom::Start(0)).at(&self.path, "cannot read")?;
+    fn first_damage(&self) -> Result<(), JournalError> {
+        let Some(mut file) = self.file.as_ref() else { return Ok(()) };
+        file.seek(SeekFrom::Start(0)).at(&self.path, "cannot read")?;
+        let mut reader = BufReader::new(file);
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
@@ -206,8 +230,7 @@ fn parts_of(mut places: &[Place]) -> impl Iterator<Item = &[Place]> {
 /// What `work` makes of each item, in their order. By threads of their own: the caller may be a worker of a pool that is
 /// waited for.
 fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let share = items.len().div_ceil(cores).max(1);
+    let share = items.len().div_ceil(cores()).max(1);
     thread::scope(|scope| {
         let work = &work;
         let parts: Vec<_> = items
@@ -216,4 +239,8 @@ fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) ->
             .collect();
         parts.into_iter().flat_map(|part| part.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     })
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
 }

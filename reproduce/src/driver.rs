@@ -228,15 +228,34 @@ impl<'a> Drive<'a> {
 
     /// Checks that all inputs of a stage are done, and the environment of its servers.
     fn ready(&self, stage: &Stage) -> Result<(), Error> {
-        let is_serve = |input: &&Stage| input.kind::<Fleet>().is_some();
-        let engines = self.graph.inputs(stage).filter(is_serve).flat_map(|serve| self.graph.inputs(serve));
+        let mut only: Vec<&str> = Vec::new();
+        self.gather(stage, &mut only);
+        let Some(input) = self.missing(stage).first().map(|input| input.name().to_owned()) else {
+            return Ok(());
+        };
+        only.extend(self.options.only.iter().map(String::as_str));
+        Err(Error::NotReady { stage: stage.name().to_owned(), input, only: only.join(",") })
+    }
+
+    /// Names of what a stage builds on and of what that builds on, as far as it is not done.
+    fn gather(&self, stage: &Stage, found: &mut Vec<&'a str>) {
+        for input in self.missing(stage) {
+            if !found.contains(&input.name()) {
+                self.gather(input, found);
+                found.push(input.name());
+            }
+        }
+    }
+
+    /// What a stage builds on that is not done.
+    fn missing(&self, stage: &Stage) -> Vec<&'a Stage> {
+        let graph: &'a Graph = self.graph;
+        let serves = graph.inputs(stage).filter(|input| input.kind::<Fleet>().is_some());
+        let engines = serves.flat_map(|serve| graph.inputs(serve));
         let engines = engines.filter(|input| input.kind::<Prepare>().is_some());
         let is_done = |slot: &Slot| slot.state(self.options.any_code) == State::Done;
-        let mut needed = self.graph.inputs(stage).chain(engines);
-        let missing = needed.find(|input| input.slot().is_some_and(|slot| !is_done(slot)));
-        missing.map_or(Ok(()), |input| {
-            Err(Error::NotReady { stage: stage.name().to_owned(), input: input.name().to_owned() })
-        })
+        let needed = graph.inputs(stage).chain(engines);
+        needed.filter(|input| input.slot().is_some_and(|slot| !is_done(slot))).collect()
     }
 }
 

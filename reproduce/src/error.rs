@@ -86,8 +86,10 @@ pub enum Error {
     )]
     NoStage { flag: &'static str, name: String, known: String },
     /// A selected stage builds on one that is not done.
-    #[error("stage `{stage}` builds on `{input}`, which is not done; run it too: --only {input},{stage}")]
-    NotReady { stage: String, input: String },
+    #[error(
+        "stage `{stage}` builds on `{input}`, which is not done; run all that is missing too: --only {only}"
+    )]
+    NotReady { stage: String, input: String, only: String },
     /// The checkout or an environment cannot be made.
     #[error(transparent)]
     Environments(#[from] paravt_environments::Error),

@@ -21,6 +21,13 @@ impl TaskFiles {
     pub(crate) fn and(&self, names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>> {
         let mut selected = paravt_tasks::select(names)?;
         for file in &self.files {
+            if let Some(split) =
+                file.to_str().filter(|name| paravt_tasks::named(name).is_some() && !file.exists())
+            {
+                bail!(
+                    "--task {split}: no such file; `{split}` is a built-in split, which is named without --task"
+                );
+            }
             let task = Benchmark::from_file(file)?;
             let name = &task.spec().name;
             if paravt_tasks::named(name).is_some() {

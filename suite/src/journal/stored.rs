@@ -20,6 +20,8 @@ use crate::record::Record;
 const BLOCK: u64 = 8 << 20;
 /// Bytes of records that are read at once; a longer record is read alone.
 const PART: usize = 4 << 20;
+/// Threads that read parts: each has one in memory, and more would wait for the one that takes them.
+const READERS: usize = 4;
 
 /// What a record is known by: all that the first pass keeps of it.
 #[derive(Deserialize)]
@@ -131,11 +133,12 @@ impl Stored {
         take: impl FnMut(Vec<Record>, T) + Send,
     ) -> Result<(), E> {
         let replaced = parts_of(&self.replaced).map(|part| (part, false));
-        let parts = replaced.chain(parts_of(&self.places).map(|part| (part, true)));
+        let parts: Vec<_> = replaced.chain(parts_of(&self.places).map(|part| (part, true))).collect();
+        let threads = cores().min(READERS).min(parts.len());
         // Each part waits for the one before it, which hands on what takes them, and the first errors.
         let (first, after_last) = mpsc::channel();
         first.send((take, Ok(()), Ok(()))).expect("the receiver is there");
-        let queue = Mutex::new((parts, after_last));
+        let queue = Mutex::new((parts.into_iter(), after_last));
         let next_part = || {
             let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
             let part = queue.0.next()?;
@@ -158,7 +161,7 @@ impl Stored {
             }
         };
         // A record is given back by the thread that made it: another would have to wait for that one's memory.
-        thread::scope(|scope| (0..cores()).for_each(|_| _ = scope.spawn(work)));
+        thread::scope(|scope| (0..threads).for_each(|_| _ = scope.spawn(work)));
         let (_, after_last) = queue.into_inner().unwrap_or_else(PoisonError::into_inner);
         let (_, damage, refused) = after_last.recv().expect("no thread has panicked");
         // A damaged line anywhere comes before what is wrong with a record.

@@ -228,21 +228,20 @@ impl<'a> Drive<'a> {
 
     /// Checks that all inputs of a stage are done, and the environment of its servers.
     fn ready(&self, stage: &Stage) -> Result<(), Error> {
+        let missing = self.missing(stage);
+        let Some(input) = missing.first().map(|input| input.name().to_owned()) else { return Ok(()) };
         let mut only: Vec<&str> = Vec::new();
-        self.gather(stage, &mut only);
-        let Some(input) = self.missing(stage).first().map(|input| input.name().to_owned()) else {
-            return Ok(());
-        };
+        self.gather(&missing, &mut only);
         only.extend(self.options.only.iter().map(String::as_str));
         Err(Error::NotReady { stage: stage.name().to_owned(), input, only: only.join(",") })
     }
 
-    /// Names of what a stage builds on and of what that builds on, as far as it is not done.
-    fn gather(&self, stage: &Stage, found: &mut Vec<&'a str>) {
-        for input in self.missing(stage) {
-            if !found.contains(&input.name()) {
-                self.gather(input, found);
-                found.push(input.name());
+    /// Names of stages that are not done, each after what it builds on that is not done either.
+    fn gather(&self, missing: &[&'a Stage], found: &mut Vec<&'a str>) {
+        for stage in missing {
+            if !found.contains(&stage.name()) {
+                self.gather(&self.missing(stage), found);
+                found.push(stage.name());
             }
         }
     }

@@ -103,8 +103,28 @@ pub(super) static LEADS: LazyLock<Vec<Lead>> = LazyLock::new(|| {
             Strong,
             r"\b(?:best|most likely|most probable|most appropriate|most plausible)\s+[^.\n:,]{0,80}?\b(?:is|are|was|would be)\s+(?:most likely\s+|likely\s+|probably\s+)?",
         ),
-        lead(Strong, r"\bdoğru (?:cevap|yanıt|seçenek)\s*:?\s*"),
+        lead(Strong, r"\b(?:doğru (?:cevap|yanıt|seçenek)\s*:?|(?:cevap|yanıt)\s*:)\s*"),
+        // Dutch, Swedish, Danish, Norwegian, Finnish
+        lead(
+            Strong,
+            r"\b(?:antwoord|svar(?:et)?|vastaus)(?:\s+(?:is|är|er|on)\b|\s*[:=])+\s*(?:dus|alltså|altså|optie|alternativ|vaihtoehto|:|\s)*",
+        ),
+        // Polish, Czech, Slovak, Ukrainian, Romanian, Hungarian, Greek
+        lead(
+            Strong,
+            r"\b(?:odpowiedź|odpověď|odpoveď|відповідь|răspuns(?:ul)?|válasz|απάντηση)(?:\s+(?:corect|final))?(?:\s+(?:to|jest|brzmi|je|це|este|είναι)\b|\s*[:=–—-])+\s*(?:opcja|litera|varianta|варіант|az?|η|το|:|\s)*",
+        ),
+        // Hebrew, Persian, Thai, Bengali, Tamil
+        lead(Strong, r"תשובה(?:\s+הנכונה)?\s*(?:היא|:)\s*"),
+        lead(Strong, r"(?:پاسخ|جواب)(?:\s+(?:صحیح|درست|نهایی|گزینه|است))*\s*:?\s*"),
+        lead(Strong, r"คำตอบ(?:ที่ถูกต้อง|ที่ถูก|สุดท้าย)?\s*(?:คือ|:)\s*(?:ข้อ|ตัวเลือก|:)*\s*"),
+        lead(Strong, r"উত্তর\s*(?:হলো|হল|হচ্ছে|:)\s*|விடை\s*:\s*"),
         lead(Strong, r"\bđáp án (?:đúng |chính xác )?(?:là|:)\s*"),
+        // Indonesian, Malay
+        lead(
+            Strong,
+            r"\b(?:(?:jawab|jawap|pilih)an(?:nya|\s+saya)?(?:\s+(?:(?:yang\s+)?(?:paling\s+)?(?:benar|tepat|betul|sesuai|akhir)(?:nya)?))?|yang\s+(?:paling\s+)?(?:benar|tepat|betul|sesuai))\s*(?:adalah|ialah|yaitu|:|=)+\s*(?:opsi|pilihan|jawaban|huruf|:|,|\s)*",
+        ),
         // Arabic, Hindi
         lead(
             Strong,
@@ -183,6 +203,14 @@ pub(super) static LEADS: LazyLock<Vec<Lead>> = LazyLock::new(|| {
     ]
 });
 
+/// Words and particles between two letters that leave both of them standing, by language: `A or B`, `A이거나 B`.
+pub(super) const JOINT: &str = concat!(
+    r"(?:\s+(?i:and/or|or else|as well as|or|and|und|oder|ou|et|o|u|y|e|и|или|і|або|of|en|eller|och|og|lub|albo|oraz",
+    r"|nebo|sau|vagy|atau|dan|veya|ya da|ve|hoặc|và|या|और|أو|یا|หรือ|και|ή)(?:,[^,\n]{1,30},)?\s",
+    r"|\s*(?:/|&|或者?是?|或|和|与|與|以?及|还是|還是|跟|か、?または|か、?|と|や|または|もしくは|あるいは|および",
+    r"|또는|혹은|아니면|및|이거나|거나|이나|나|와|과|이랑|랑|하고))",
+);
+
 /// A letter that is called the answer after it, as group 1: `B is correct`.
 pub(super) static CALLED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
@@ -202,7 +230,7 @@ pub(super) static CALLED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r"(?i)(?:^|\boption\s+)([a-z])\s+is\s+(?:the\s+)?(?:correct|right)\b",
         r"\b([A-Z])\s*\((?i:correct|right|richtig|correcte?)\)",
         r"(?i:\boption|\banswer|\bchoice)\s+([A-Z])\s+(?i:(?:fits|matches|works|applies|holds)(?:\s+(?:best|better|it|the\s+\w+)){0,2})\s*(?:[.!;\n]|$)",
-        r"(?:^|[.!?\n]\s*)([A-Z])\s+(?i:it is)\b",
+        r"(?:^|[.!?;:,—–\n]\s*)([A-Z])\s+(?i:it is)\b",
         r"(?:^|[^\w-])([A-Z])\s+(?i:fits (?:best|better)|would be my (?:answer|choice|pick)|is what|describes (?:it|the scene|what)|best (?:describes|matches|fits))\b",
         r"(?i:\bonly\s+(?:option\s+)?)([A-Z])\s+(?i:matches|fits|remains|is (?:left|possible|correct|right))\b",
     ]
@@ -213,7 +241,7 @@ pub(super) static CALLED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 /// Beginnings of a sentence that makes its answer depend on something.
 pub(super) static CONDITION: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"(?i)(?:^|,\s*(?:but|and|then)\s+)\s*(?:but |and |then |even |only )?(?:if|otherwise|unless|suppose|supposing|assuming|(?:were|should|had) (?:it|the|this|that|there|he|she|they|you|we)|in case|provided|depending on|before|until|to (?:choose|pick|select|\s*$)|whether|wenn|falls|sofern|angenommen|si\b|s'il|à moins|même si|a menos|en caso|se\b|caso|если)\b|如果|假如|假设|若|要是|もし|仮に|なら|만약",
+        r"(?i)(?:^|,\s*(?:but|and|then)\s+)\s*(?:but |and |then |even |only )?(?:if|otherwise|unless|suppose|supposing|assuming|(?:were|should|had) (?:it|the|this|that|there|he|she|they|you|we)|in case|provided|depending on|before|until|to (?:choose|pick|select|\s*$)|whether|jika|kalau|apabila|eğer|nếu|jeśli|jeżeli|jestliže|hvis|dacă|якщо|اگر|যদি|wenn|falls|sofern|angenommen|si\b|s'il|à moins|même si|a menos|en caso|se\b|caso|если)\b|如果|假如|假设|若|要是|もし|仮に|なら|만약",
     )
 });
 

@@ -163,25 +163,26 @@ fn unit(text: &str) -> Option<(f64, usize)> {
         regex(concat!(
             r"^[\s-]?(?:",
             r"(?i:(ms|milliseconds)\b)|(?i:(seconds|secondes|secondi|segundos|sekunden|second|seconde|secondo|segundo|sekunde|секунды|секунду|секунд|секунда|секунде|secs|seg|sek|сек|sec|s)\b)|(秒钟|秒鐘|秒間|秒|초)",
-            r"|(?i:(minutes|minuten|minutos|minuti|minute|minuto|минуты|минуту|минут|минута|mins|min|мин|m)(?:\b|(\d)))|(分钟|分鐘|分間|分|분)",
-            r"|(?i:(hours|stunden|heures|horas|hour|stunde|heure|hora|ore|ora|часов|часа|час|hrs|hr|std|h)(?:\b|(\d)))|(小时|小時|時間|시간)",
-            r")\.?"
+            r"|(?i:(minutes|minuten|minutos|minuti|minute|minuto|минуты|минуту|минут|минута|mins|min|мин|m)(?:\b|\d))|(分钟|分鐘|分間|分|분)",
+            r"|(?i:(hours|stunden|heures|horas|hour|stunde|heure|hora|ore|ora|часов|часа|час|hrs|hr|std|h)(?:\b|\d))|(小时|小時|時間|시간)",
+            r")"
         ))
     });
     let found = UNIT.captures(text)?;
+    let (kind, name) = found.iter().enumerate().skip(1).find_map(|(kind, name)| Some((kind, name?)))?;
     // `10 m` are metres, `10m` and `1 m 20 s` minutes.
-    if found[0].trim_end_matches('.') == " m" {
+    if &text[..name.end()] == " m" {
         return None;
     }
-    let factor = match () {
-        () if found.get(1).is_some() => 0.001,
-        () if found.get(2).or(found.get(3)).is_some() => 1.0,
-        () if found.get(4).or(found.get(6)).is_some() => 60.0,
-        () => 3600.0,
+    let factor = match kind {
+        1 => 0.001,
+        2 | 3 => 1.0,
+        4 | 5 => 60.0,
+        _ => 3600.0,
     };
-    let next = found.get(5).or(found.get(8));
-    let point = found[0].ends_with('.')
-        && !text[found[0].len()..].trim_start().starts_with(|c: char| c.is_lowercase() || c.is_ascii_digit());
-    let length = found[0].len() - next.map_or(0, |digit| digit.len()) - usize::from(point);
-    Some((factor, length))
+    // The point of an abbreviation, not of a sentence.
+    let is_short = text[name.end()..].strip_prefix('.').is_some_and(|rest| {
+        rest.trim_start().starts_with(|c: char| c.is_lowercase() || c.is_ascii_digit())
+    });
+    Some((factor, name.end() + usize::from(is_short)))
 }

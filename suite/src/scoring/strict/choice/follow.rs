@@ -5,15 +5,16 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::Said::{self, One, Open};
+use crate::scoring::strict::leads::JOINT;
 use crate::scoring::strict::options::{Options, words};
 use crate::scoring::strict::reply::regex;
 
 /// Whether another option follows as an alternative.
 pub(super) fn alternatives(rest: &str, options: &Options, letter: char, rule: &'static str) -> Said {
     static OTHER: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"^[)\]}.:\s(]*(?:(?i:and/or|or else|as well as|then|or|and|und|oder|ou|et|o|u|y|e|и|или)(?:,[^,\n]{1,30},)?\s|/|&|,|，|、|和|或者?|与|及|还是|か|と|または|및|또는|와|나)\s*(?i:possibly |maybe |perhaps |even |also )?(?i:option |choice |answer |opción |opção |option )?[(\[]?([A-Z])(?:[^\w'’]|$)",
-        )
+        regex(&format!(
+            r"^[)\]}}.:\s(]*?(?:{JOINT}|\s+then\s|\s*[,，、])\s*(?i:possibly |maybe |perhaps |even |also )?(?i:option |choice |answer |opción |opção |option )?[(\[]?([A-Z])(?:[^\w'’]|$|[가-힣ぁ-ん])",
+        ))
     });
     static CUT: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)^\s+(?:or|and)\s*$"));
     let other = OTHER.captures(rest).and_then(|found| {

@@ -168,7 +168,7 @@ pub(super) fn after_lead(text: &str, at: usize, options: &Options, strength: Str
             is_upper
                 && word_follows
                 && !matches!(letter, 'A' | 'I')
-                && next.starts_with(|c: char| c.is_lowercase())
+                && next.starts_with(|c: char| c.is_alphabetic() && !c.is_uppercase())
         }
         (false, false) => false,
     };

@@ -11,7 +11,7 @@ use super::is_whole;
 use super::lead::after_lead;
 use super::lists::{is_list, labels};
 use super::sentences::{has_but, is_doubtful, is_said};
-use crate::scoring::strict::leads::{self, CALLED, CHECKED, LEADS, SPARED, Strength, TAKEN_BACK};
+use crate::scoring::strict::leads::{self, CALLED, CHECKED, JOINT, LEADS, SPARED, Strength, TAKEN_BACK};
 use crate::scoring::strict::options::{Options, words};
 use crate::scoring::strict::reply::{BOX, close_after, close_before, regex};
 
@@ -60,8 +60,9 @@ fn called_right(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)
             r"^(?:ではない|ではあり|じゃない|でない|とは言え|아닙|이 아|가 아)|^\s*(?:for )?the (?:first|second|other)\b",
         )
     });
-    static OR: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(?:또는|か|或者?|还是|還是|\b[A-Z]\)?,?\s+(?:or|and))\s*$"));
+    static OR: LazyLock<Regex> = LazyLock::new(|| {
+        regex(&format!(r"(?:또는|か|或者?|还是|還是|(?:^|[^A-Za-z])[A-Z]\)?,?{JOINT})\s*[(\[]?$"))
+    });
     static LAST: LazyLock<Regex> =
         LazyLock::new(|| regex(r"[\s(]([A-Z])\)?\s+(?:is|remains|seems|looks|appears)\b"));
     let mut right: Vec<char> = Vec::new();

@@ -1,16 +1,26 @@
 //! Names out of files as names of files and folders.
 
-/// A text as one part of a path: letters, digits, `.`, `-`, `_`; no leading dot.
+/// Bytes of a name that leave room for what is added to it; a file system allows 255.
+const LONGEST: usize = 180;
+
+/// A text as one part of a path: letters, digits, `.`, `-`, `_`; no leading dot. The end of a long one is its hash.
 pub(crate) fn file_name(text: &str) -> String {
     let portable = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
     let name: String = text.chars().map(portable).collect();
     let name = name.trim_start_matches('.');
-    if name.is_empty() { "_".to_owned() } else { name.to_owned() }
+    match name.len() {
+        0 => "_".to_owned(),
+        ..=LONGEST => name.to_owned(),
+        _ => {
+            let hash = paravt_files::sha256(text.as_bytes());
+            format!("{}-{}", &name[..name.floor_char_boundary(LONGEST - 17)], &hash[..16])
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::file_name;
+    use super::{LONGEST, file_name};
 
     #[test]
     fn file_names_stay_in_their_folder() {
@@ -25,5 +35,7 @@ mod tests {
         ] {
             assert_eq!(file_name(text), name);
         }
+        let long = |end| file_name(&format!("{}{end}", "视".repeat(100)));
+        assert!(long("a").len() <= LONGEST && long("a") != long("b"), "{}", long("a"));
     }
 }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::json;
 use super::limits::{Budget, Problem, Table};
+use super::row::excerpt;
 
 /// Adds the rows of a text.
 pub(super) fn read(text: &str, delimiter: u8, table: &mut Table) -> Result<(), Problem> {
@@ -79,10 +80,20 @@ fn check_quotes(text: &[u8], delimiter: u8) -> Result<(), Problem> {
 }
 
 fn check_header(header: &StringRecord) -> Result<(), Problem> {
+    // What a spreadsheet of a country with decimal commas writes.
+    if let [one] = header.iter().collect::<Vec<_>>()[..]
+        && let Some(mark) = [';', '\t', '|', ','].into_iter().find(|mark| one.contains(*mark))
+    {
+        return Err(Problem::Format(format!(
+            "line 1: one column, `{}`, which has {mark:?} between its words; cells of a .csv stand between commas, of a \
+             .tsv between tabs",
+            excerpt(one)
+        )));
+    }
     let mut names: Vec<&str> = header.iter().collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Problem::Format(format!("line 1: two columns have the name `{}`", pair[0]))),
+        Some(pair) => Err(Problem::Format(format!("line 1: two columns have the name `{}`; rename one", pair[0]))),
         None => Ok(()),
     }
 }

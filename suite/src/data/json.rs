@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 use super::limits::{Budget, JsonRow, Problem, Table};
@@ -55,6 +56,17 @@ pub(super) fn list_or_object(text: &str, budget: &mut Budget) -> Result<Option<V
         (Err(_), Some(problem)) => Err(problem),
         (Err(_), None) => Ok(None),
     }
+}
+
+/// A JSON value whose objects have each field once. The caller has counted its bytes.
+///
+/// # Errors
+/// Not one JSON value, or a text of more than 16 MiB in it.
+pub fn parse_json(text: &str) -> serde_json::Result<Value> {
+    let (mut budget, mut refused) = (Budget::without_end(), None);
+    let mut json = serde_json::Deserializer::from_str(text);
+    let value = Cell { budget: &mut budget, refused: &mut refused }.deserialize(&mut json)?;
+    json.end().map(|()| value)
 }
 
 /// What to say of a text that is one object over several lines.
@@ -121,7 +133,14 @@ impl<'de> Visitor<'de> for Row<'_> {
         let mut row = Map::new();
         while let Some(name) = fields.next_key::<String>()? {
             budget.take(name.len()).map_err(|problem| kept(problem, refused))?;
-            row.insert(name, fields.next_value_seed(Cell { budget, refused })?);
+            let value = fields.next_value_seed(Cell { budget, refused })?;
+            match row.entry(name) {
+                Entry::Vacant(new) => new.insert(value),
+                Entry::Occupied(first) => {
+                    let message = format_args!("two fields have the name `{}`; rename one", first.key());
+                    return Err(serde::de::Error::custom(message));
+                }
+            };
         }
         Ok(row)
     }

@@ -19,8 +19,8 @@ pub(super) const MAX_FILE: u64 = 64 << 20;
 const MAX_DECODED: u64 = 256 << 20;
 /// Bytes of one text: samples hold copies of it.
 const MAX_TEXT: usize = 16 << 20;
-/// Rows of a split; the longest published one has 5,130.
-const MAX_ROWS: usize = 100_000;
+/// Rows of a split, or of another tool's log; the longest published split has 5,130.
+pub const MAX_ROWS: usize = 250_000;
 /// Bytes counted for a value beside its text.
 const VALUE_BYTES: u64 = 64;
 /// Why a file gives no rows.
@@ -81,6 +81,11 @@ impl Default for Budget {
 }
 
 impl Budget {
+    /// For values that are counted elsewhere.
+    pub(super) fn without_end() -> Self {
+        Self { rows: usize::MAX, bytes: u64::MAX }
+    }
+
     /// Refuses more rows than may still come.
     pub(super) fn has_rows(&self, rows: usize) -> Result<(), Problem> {
         if rows <= self.rows {

@@ -85,14 +85,20 @@ fn check_footer(file: &File, length: u64) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Refuses columns that are nested without sense before each level is called for.
-fn check_depth(account: &ParquetMetaData) -> Result<(), Problem> {
+/// Refuses columns that are nested without sense before each level is called for, and two of one name, of which a row
+/// would hold the last.
+fn check_columns(account: &ParquetMetaData) -> Result<(), Problem> {
     let mut left = vec![(account.file_metadata().schema(), 0)];
     while let Some((column, depth)) = left.pop() {
         if depth > MAX_DEPTH {
             return Err(Problem::Limit(format!("a column of more than {MAX_DEPTH} levels")));
         }
         if column.is_group() {
+            let mut names: Vec<&str> = column.get_fields().iter().map(|field| field.name()).collect();
+            names.sort_unstable();
+            if let Some([name, _]) = names.array_windows().find(|[one, next]| one == next) {
+                return Err(Problem::Format(format!("two columns have the name `{name}`; rename one")));
+            }
             left.extend(column.get_fields().iter().map(|field| (&**field, depth + 1)));
         }
     }
@@ -123,7 +129,7 @@ fn check_codecs(account: &ParquetMetaData) -> Result<(), Problem> {
 /// A reader of a file whose own account of its size is within the limits.
 fn reader(file: File, budget: &mut Budget) -> Result<ParquetRecordBatchReader, Problem> {
     let account = &Arc::new(ParquetMetaDataReader::new().parse_and_finish(&file).map_err(unread)?);
-    check_depth(account)?;
+    check_columns(account)?;
     let published =
         ArrowReaderMetadata::try_new(Arc::clone(account), ArrowReaderOptions::new()).map_err(unread)?;
     check_codecs(account)?;

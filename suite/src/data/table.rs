@@ -14,6 +14,13 @@ use super::{DataError, delimited, json, parquet};
 /// First bytes of the file that Git holds in the place of a large one.
 const LFS_POINTER: &[u8] = b"version https://git-lfs";
 const PARQUET: &[u8] = b"PAR1";
+/// First bytes of what holds rows inside, with what to do about it.
+const WRAPPED: [(&[u8], &str); 4] = [
+    (b"PK\x03\x04", "a spreadsheet or a zip archive; save the sheet as .csv, or unpack the archive"),
+    (b"\x1f\x8b", "compressed by gzip; unpack it"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd; unpack it"),
+    (b"\xd0\xcf\x11\xe0", "a workbook of an old Excel; save the sheet as .csv"),
+];
 
 /// The rows of a file: parquet, JSON (a list, or an object a line), CSV or TSV.
 ///
@@ -107,7 +114,7 @@ fn other_columns(first: &Path, path: &Path, column: &str, is_new: bool) -> DataE
     }
 }
 
-/// Adds the rows of a file, by the ending of its name, else by its first bytes.
+/// Adds the rows of a file: by its first bytes where they say what it is, else by the ending of its name.
 fn add(path: &Path, table: &mut Table) -> Result<(), Problem> {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
     let file = open_regular(path).map_err(Problem::Io)?;
@@ -116,13 +123,18 @@ fn add(path: &Path, table: &mut Table) -> Result<(), Problem> {
         let message = "a pointer of Git LFS and not the file; `git lfs pull` gets it, or fetch it again";
         return Err(Problem::Format(message.to_owned()));
     }
+    if let Some((_, what)) = WRAPPED.iter().find(|(first, _)| start.starts_with(first)) {
+        return Err(Problem::Format((*what).to_owned()));
+    }
+    if start.starts_with(PARQUET) {
+        return parquet::read(file, table);
+    }
     let text = || read_text(path, MAX_FILE).map_err(Problem::Io);
     match ending.as_deref() {
         Some("json" | "jsonl" | "ndjson") => json::read(&text()?, table),
         Some("csv") => delimited::read(&text()?, b',', table),
         Some("tsv") => delimited::read(&text()?, b'\t', table),
         Some("parquet") => parquet::read(file, table),
-        _ if start.starts_with(PARQUET) => parquet::read(file, table),
         _ => Err(Problem::Format(
             "expected rows as .parquet, .json, .jsonl, .ndjson, .csv or .tsv; unpack a compressed file"
                 .to_owned(),

@@ -1,5 +1,7 @@
 //! What a file may come to in memory, counted over its members and cells.
 
+use paravt_suite::data::MAX_ROWS;
+
 use super::error::Problem;
 
 /// Bytes of a file, and of the text that it decodes to.
@@ -9,8 +11,6 @@ const MAX_VALUES: u64 = 4 << 20;
 
 /// Bytes of one text of a row: a record has several copies of it.
 pub(super) const MAX_TEXT: usize = 16 << 20;
-/// Rows of a file: each becomes a record of some kilobytes.
-const MAX_ROWS: usize = 250_000;
 
 /// What may still be decoded of one file.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ fn left(left: u64, taken: usize, limit: u64, unit: &str) -> Result<u64, Problem>
     left.checked_sub(taken as u64).ok_or_else(|| Problem::File(message()))
 }
 
-/// Refuses more rows than are read.
+/// Refuses more rows than are read: each becomes a record of some kilobytes.
 pub(super) fn check_rows(rows: usize) -> Result<(), Problem> {
     if rows <= MAX_ROWS {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use paravt_suite::data::read_rows;
+use paravt_suite::data::{DataError, read_rows};
 use serde_json::Value;
 
 use super::budget::{Budget, check_rows};
@@ -29,7 +29,10 @@ impl Content {
                 return Err(Problem::File(format!("`.{other}` is not read; save it as .xlsx or .csv")));
             }
             Some("parquet") => {
-                let rows = read_rows(path).map_err(|error| Problem::File(error.to_string()))?;
+                let rows = read_rows(path).map_err(|error| match error {
+                    DataError::Format { message, .. } => Problem::File(message),
+                    other => Problem::File(other.to_string()),
+                })?;
                 return Ok(Self::Rows(placed(rows.into_iter().map(Value::Object))));
             }
             _ => budget.take_bytes(bytes.len())?,

@@ -2,13 +2,13 @@
 //!
 //! Fields: lmms-eval 75571cfe `lmms_eval/evaluator.py`, lm-evaluation-harness 4e7e0d47 `lm_eval/evaluator.py`.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
 use super::error::Problem;
 use super::log::{Log, Row, Score, Tool};
-use super::values::{Placed, text, texts};
+use super::values::{Placed, number, text, texts};
 
 /// Fields that are not a metric.
 const FIELDS: [&str; 14] = [
@@ -54,6 +54,7 @@ pub(super) fn log(rows: Vec<Placed>, file: &str) -> Result<Log, Problem> {
     // lm-eval writes the arguments of a request, lmms-eval the text that was sent.
     let is_lm_eval = first.get("arguments").is_some() && first.get("input").is_none();
     let filter = first.get("filter").and_then(text);
+    let metrics = metrics(rows.iter().map(|row| &row.1));
     let mut log = Log {
         tool: if is_lm_eval { Tool::LmEval } else { Tool::LmmsEval },
         task: task(file),
@@ -61,16 +62,11 @@ pub(super) fn log(rows: Vec<Placed>, file: &str) -> Result<Log, Problem> {
     };
     for (place, line) in rows {
         if line.get("filter").and_then(text) == filter {
-            log.rows.push(row(place, &line).map_err(|message| Problem::Row(place, message))?);
+            log.rows.push(row(place, &line, &metrics).map_err(|message| Problem::Row(place, message))?);
         } else {
             log.other_filters += 1;
         }
     }
-    // A field that has a number in no line is not known to be a metric; null is what Python wrote as NaN.
-    let scores = log.rows.iter().flat_map(|row| &row.scores);
-    let numbers = scores.filter(|score| score.number.is_some()).map(|score| score.metric.clone());
-    let numbers: HashSet<String> = numbers.collect();
-    log.rows.iter_mut().for_each(|row| row.scores.retain(|score| numbers.contains(&score.metric)));
     Ok(log)
 }
 
@@ -93,7 +89,7 @@ fn first_text(value: &Value) -> Option<Option<String>> {
     }
 }
 
-fn row(place: usize, line: &Value) -> Result<Row, String> {
+fn row(place: usize, line: &Value, metrics: &BTreeSet<String>) -> Result<Row, String> {
     let line = line.as_object().ok_or("expected an object")?;
     let get = |name: &str| line.get(name).unwrap_or(&Value::Null);
     let loglikelihood = || "answers were chosen by log-likelihood: there is no text to audit".to_owned();
@@ -120,8 +116,8 @@ fn row(place: usize, line: &Value) -> Result<Row, String> {
     };
     describe(&mut row, get("doc"));
     row.video = row.video.or_else(|| text(get("video")));
-    for name in metrics(line) {
-        take_metric(&mut row, name, &line[name]);
+    for (name, metric) in line.iter().filter(|(name, _)| metrics.contains(*name)) {
+        take_metric(&mut row, name, metric);
     }
     if row.prediction.is_none() && filtered != row.response {
         // What a filter of lm-eval found; `[invalid]` is its word for nothing.
@@ -130,15 +126,25 @@ fn row(place: usize, line: &Value) -> Result<Row, String> {
     Ok(row)
 }
 
-/// Names of a line's metrics: those that it lists itself, as lm-eval does, else its fields that may be one.
-fn metrics(line: &Map<String, Value>) -> Vec<&str> {
-    if let Some(Value::Array(names)) = line.get("metrics") {
-        return names.iter().filter_map(Value::as_str).filter(|name| line.contains_key(*name)).collect();
+/// Names of the metrics of a file: those that lines list themselves, as lm-eval's do, and fields with a number, or with an
+/// object of an answer or score, in any line. In other lines the same field may be null, which is what is left of NaN, or
+/// anything else.
+fn metrics<'a>(lines: impl Iterator<Item = &'a Value>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for line in lines.filter_map(Value::as_object) {
+        if let Some(Value::Array(names)) = line.get("metrics") {
+            found.extend(names.iter().filter_map(Value::as_str).map(str::to_owned));
+            continue;
+        }
+        let is_answer = |about: &Value| PREDICTIONS.iter().any(|name| about.get(*name).is_some());
+        let is_metric = |value: &Value| match value.get("score") {
+            Some(score) => number(score).is_some(),
+            None => number(value).is_some() || is_answer(value),
+        };
+        let fields = line.iter().filter(|(name, value)| !FIELDS.contains(&name.as_str()) && is_metric(value));
+        found.extend(fields.map(|(name, _)| name.clone()));
     }
-    let is_number = |text: &str| text.trim().parse::<f64>().is_ok();
-    let is_metric = |value: &Value| !value.is_array() && value.as_str().is_none_or(is_number);
-    let fields = line.iter().filter(|(name, value)| !FIELDS.contains(&name.as_str()) && is_metric(value));
-    fields.map(|(name, _)| name.as_str()).collect()
+    found
 }
 
 /// The prompt of lm-eval's arguments.
@@ -221,7 +227,8 @@ mod tests {
             "filtered_resps": ["[LMMS_EVAL_REQUEST_FAILED after 3 retries] x"], "input": "q",
             "token_counts": [{"input_tokens": 9, "output_tokens": 2}],
             "videomme_perception_score": {"videoID": "v", "duration": "short", "pred_answer": "D", "answer": "C"}});
-        let row = row(4, &video).unwrap();
+        let read = |place, line: &Value| row(place, line, &metrics(std::iter::once(line)));
+        let row = read(4, &video).unwrap();
         assert_eq!((row.id.as_str(), row.row, row.prediction.as_deref()), ("3", Some(3), Some("D")));
         assert_eq!(
             (row.scores[0].number, row.gold.as_deref(), row.video.as_deref()),
@@ -230,18 +237,18 @@ mod tests {
         assert_eq!((row.tokens, row.failure().is_some()), (Some((9, 2)), true));
         let plain =
             json!({"doc_id": 0, "target": "B", "filtered_resps": ["B"], "exact_match": 1.0, "input": "q"});
-        let row = super::row(1, &plain).unwrap();
+        let row = read(1, &plain).unwrap();
         assert_eq!(
             (row.scores[0].number, row.response.as_deref(), row.prediction),
             (Some(1.0), Some("B"), None)
         );
         let filtered = json!({"doc_id": 0, "doc": {"choices": ["x", "y"]}, "target": 1, "arguments": {"gen_args_0": {"arg_0": "p"}},
             "resps": [["I think B"]], "filtered_resps": ["[invalid]"], "filter": "strict", "exact_match": 0.0});
-        let row = super::row(1, &filtered).unwrap();
+        let row = read(1, &filtered).unwrap();
         assert_eq!((row.gold.as_deref(), row.prediction, row.question.as_str()), (Some("B"), None, "p"));
         assert_eq!(row.response.as_deref(), Some("I think B"));
         let chosen = json!({"doc_id": 0, "target": 1, "resps": [[[-1.5, false]]], "filtered_resps": [[-1.5, false]], "acc": 1.0});
-        assert!(super::row(1, &chosen).unwrap_err().contains("log-likelihood"));
+        assert!(read(1, &chosen).unwrap_err().contains("log-likelihood"));
     }
 
     #[test]
@@ -283,6 +290,13 @@ mod tests {
                 vec![pair("m", None), pair("m", Some(0.0))],
             ),
             (&["\"m\": {\"pred_answer\": \"B\"}"], vec![pair("m", Some(1.0))]),
+            // A metric that is named twice, and what is no number where other lines have one.
+            (&["\"em\": 1.0, \"metrics\": [\"em\", \"em\"]"], vec![pair("em", Some(1.0))]),
+            (
+                &["\"em\": 1.0, \"note\": \"x\"", "\"em\": \"100%\"", "\"em\": [1.0]"],
+                vec![pair("em", Some(1.0)), pair("em", None), pair("em", None)],
+            ),
+            (&["\"em\": \"100%\", \"metrics\": [\"em\"]"], vec![pair("em", None)]),
         ] {
             assert_eq!(scores(lines), wanted, "{lines:?}");
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use paravt_suite::data::parse_json;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -42,7 +43,7 @@ fn stream(text: &str, budget: &mut Budget) -> Result<Vec<Value>, Problem> {
         let problem = |error| Problem::Row(place, format!("not JSON: {error}"));
         let Some(next) = texts.next().transpose().map_err(problem)? else { return Ok(found) };
         budget.take_values(count(next.get()))?;
-        found.push(serde_json::from_str(next.get()).map_err(problem)?);
+        found.push(parse_json(next.get()).map_err(problem)?);
         rest = &rest[texts.byte_offset()..];
     }
 }

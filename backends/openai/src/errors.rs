@@ -9,6 +9,7 @@ use reqwest::{Response, Url};
 use serde_json::Value;
 
 use crate::secret::Secrets;
+use crate::wordings::{RATE, TOO_LONG, TRANSIENT, says};
 
 /// Bytes of a refusal's body that are read; its message shows fewer.
 const REFUSAL_BYTES: usize = 64 << 10;
@@ -57,7 +58,7 @@ impl Failure {
 
     /// A reply of status 200 that holds an error; its `code` is the status that it would have had.
     pub(crate) fn in_reply(error: &Value, secrets: &Secrets) -> Self {
-        let said = error["message"].as_str().map_or_else(|| error.to_string(), str::to_owned);
+        let said = words(error).unwrap_or_else(|| error.to_string());
         let code = error["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
         let message = format!("the server reports an error: {}", secrets.excerpt(said.as_bytes()));
         Self::reported(code, &said, &kind(error), message)
@@ -169,8 +170,8 @@ pub(crate) async fn watched_body(
     let message = format!("{status}: {}", secrets.excerpt(&body));
     let json: Value = serde_json::from_slice(&body).unwrap_or_default();
     let error = if json["error"].is_object() { &json["error"] } else { &json };
-    let said = error["message"].as_str().or(json["message"].as_str());
-    let said = said.map_or_else(|| String::from_utf8_lossy(&body).into_owned(), str::to_owned);
+    let said = words(error).or_else(|| words(&json));
+    let said = said.unwrap_or_else(|| String::from_utf8_lossy(&body).into_owned());
     let failure = Failure::reported(status.as_u16(), &said, &kind(error), message);
     Err(Failure { retry_after, ..failure })
 }
@@ -202,15 +203,30 @@ fn target(headers: &HeaderMap) -> Option<String> {
     Some(url.to_string())
 }
 
+/// An error in words: its message, with what the server behind a router said (OpenRouter's `metadata.raw`), or the
+/// messages of FastAPI, which repeats the request beside them.
+fn words(error: &Value) -> Option<String> {
+    if let Some(message) = error["message"].as_str() {
+        return Some([message, error["metadata"]["raw"].as_str().unwrap_or_default()].join(" ").trim().to_owned());
+    }
+    match &error["detail"] {
+        Value::String(detail) => Some(detail.clone()),
+        Value::Array(all) => Some(all.iter().filter_map(|one| one["msg"].as_str()).collect::<Vec<_>>().join(" ")),
+        _ => None,
+    }
+}
+
 /// What a server calls an error, beside its message: `exceed_context_size_error`, `context_length_exceeded`.
 fn kind(error: &Value) -> String {
-    ["type", "code"].iter().filter_map(|name| error[*name].as_str()).collect::<Vec<_>>().join(" ")
+    ["type", "code", "error_type"].iter().filter_map(|name| error[*name].as_str()).collect::<Vec<_>>().join(" ")
 }
 
 fn class_of(status: u16, said: &str) -> ErrorClass {
     match status {
         429 => ErrorClass::RateLimited,
-        401 | 403 => ErrorClass::Unauthorized,
+        401 => ErrorClass::Unauthorized,
+        // Together AI answers 403 to a conversation that is too long.
+        403 if !says(said, &TOO_LONG) => ErrorClass::Unauthorized,
         408 => ErrorClass::Timeout,
         // The reference's client tries these again.
         409 => ErrorClass::Server,
@@ -218,63 +234,12 @@ fn class_of(status: u16, said: &str) -> ErrorClass {
         400..=499 if says(said, &RATE) => ErrorClass::RateLimited,
         // A proxy whose limit of bytes the images exceed (nginx: client_max_body_size), or Anthropic's.
         413 => ErrorClass::ContextLength,
-        _ if says(said, &TOO_LONG) => ErrorClass::ContextLength,
+        _ if says(said, &TOO_LONG) && !says(said, &RATE) => ErrorClass::ContextLength,
         400..=499 if says(said, &TRANSIENT) => ErrorClass::Server,
         400..=499 => ErrorClass::BadRequest,
         _ => ErrorClass::Server,
     }
 }
-
-/// How servers say that a conversation is too long, in small letters; the parts around a `*` stand in this order. The
-/// statuses are 400, 413 and 422, with llama.cpp and Ollama 500 as well.
-const TOO_LONG: [&str; 27] = [
-    // vLLM, SGLang, OpenAI, Azure, OpenRouter, Mistral, LM Studio ("greater than"), Ollama ("exceeds the").
-    "context length",
-    "context_length_exceeded",
-    // vLLM, for a prompt and for the tokens of a request.
-    "maximum model length",
-    "max_model_len",
-    "longer than the model",
-    // vLLM where its images are: it checks the text, in which an image is one token, and gives the answer what is left.
-    "max_tokens must be at least 1, got",
-    // SGLang, without and with a limit of its own.
-    "input length*exceeds the maximum",
-    "reduce the length of the",
-    // llama.cpp (ggml-org/llama.cpp#15780, #19774), and its Python server.
-    "context size",
-    "exceed_context_size",
-    "exceed context window",
-    // OpenAI since GPT-5, MiniMax, LiteLLM's class of the error.
-    "context window",
-    "contextwindowexceeded",
-    "exceed the configured limit",
-    // Anthropic, Z.ai.
-    "prompt is too long",
-    "context limit",
-    "model_context_window_exceeded",
-    // Amazon Bedrock, Ollama.
-    "input is too long",
-    "prompt too long",
-    // Gemini.
-    "input token count*exceeds",
-    "input exceeds the maximum number of tokens",
-    // xAI, GitHub, Moonshot, DashScope.
-    "maximum prompt length",
-    "prompt token count*exceeds",
-    "exceeded model token limit",
-    "range of input length should be",
-    // TGI (router/src/validation.rs).
-    "`inputs` must have less than",
-    "`inputs` tokens + `max_new_tokens` must be <=",
-];
-
-/// Words of a limit in time, which a retry or a pause meets.
-const RATE: [&str; 6] =
-    ["rate limit", "rate_limit", "per minute", "per day", "too many requests", "insufficient_quota"];
-
-/// Faults of the moment that vLLM answers with status 400, as it does every `RuntimeError` before generation: two
-/// threads in one tokenizer.
-const TRANSIENT: [&str; 1] = ["already borrowed"];
 
 /// Tries of a refused request. The released driver tries a call three times whatever failed (ParaVT cf55249
 /// paravt/eval/driver.py `_completion_with_retry`), and vLLM's status 400 does not say that the request is at fault.
@@ -307,19 +272,6 @@ pub fn remedy(message: &str) -> Option<&'static str> {
 /// `FileNotFoundError` and its kin as Python prints them.
 fn is_missing_file(message: &str) -> bool {
     ["[Errno 2]", "[Errno 13]", "[Errno 20]", "[Errno 21]"].iter().any(|errno| message.contains(errno))
-}
-
-fn says(said: &str, phrases: &[&str]) -> bool {
-    let said = said.to_ascii_lowercase();
-    let in_order = |phrase: &str| {
-        let mut rest = said.as_str();
-        phrase.split('*').all(|part| {
-            let after = rest.split_once(part).map(|(_, after)| after);
-            rest = after.unwrap_or_default();
-            after.is_some()
-        })
-    };
-    phrases.iter().any(|phrase| in_order(phrase))
 }
 
 #[cfg(test)]

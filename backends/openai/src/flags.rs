@@ -1,11 +1,11 @@
 //! Flags of the backend `openai`.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use paravt_suite::backend::Backend;
-use paravt_suite::plan::RunPlan;
+use paravt_suite::plan::{Channel, RunPlan};
 use paravt_suite::profile::Profile;
 use paravt_suite::redact::urls;
 use paravt_suite::settings::{RequestSettings, ToolDialect};
@@ -21,20 +21,20 @@ pub struct OpenAiFlags {
     #[arg(long, value_name = "URL", value_delimiter = ',', display_order = 10)]
     base_url: Vec<String>,
     /// Time limit of one try of a request.
-    #[arg(long, default_value_t = 1800.0, value_name = "SECONDS", value_parser = seconds, display_order = 40)]
+    #[arg(long, default_value_t = TIMEOUT, value_name = "SECONDS", value_parser = seconds, display_order = 40)]
     request_timeout: f64,
     /// Maximum tries of one request, including the first [default: 9 under the profiles release and paper, as in the
     /// reference; else 3].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), display_order = 41)]
     tries: Option<u32>,
     /// Pause before the second try; twice that before the third and so on, plus up to a third of it at random.
-    #[arg(long, default_value_t = 1.5, value_name = "SECONDS", value_parser = seconds, display_order = 42)]
+    #[arg(long, default_value_t = PAUSE, value_name = "SECONDS", value_parser = seconds, display_order = 42)]
     retry_pause: f64,
     /// Maximum requests in flight over all servers; halved when a server is overloaded, then raised again.
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = at_least_one, display_order = 43)]
+    #[arg(long, default_value_t = REQUESTS, value_name = "N", value_parser = at_least_one, display_order = 43)]
     max_requests: usize,
     /// Maximum size of one reply; a larger one is an error.
-    #[arg(long, default_value_t = 8 << 20, value_name = "BYTES", display_order = 44)]
+    #[arg(long, default_value_t = REPLY_BYTES, value_name = "BYTES", display_order = 44)]
     max_reply_bytes: usize,
     /// With --channel video: send `media_io_kwargs.num_frames` (vLLM after 0.17): 32 under the profiles release and
     /// paper, 64 under strict. Without this flag the server's own number applies (vLLM: 32, or --media-io-kwargs).
@@ -45,12 +45,18 @@ pub struct OpenAiFlags {
     stream: bool,
     /// With --channel frames-video: video_preprocessor_config.json of the served model. A server that shows the model other
     /// visual tokens is refused [default: the values of Qwen3-VL].
-    #[arg(long, value_name = "FILE", display_order = 47)]
-    video_processor: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = video_processor, display_order = 47)]
+    video_processor: Option<VideoProcessor>,
     /// The servers were started by this command.
     #[arg(skip)]
     watched: bool,
 }
+
+/// Defaults: seconds of a try, seconds of a pause, requests in flight, bytes of a reply.
+const TIMEOUT: f64 = 1800.0;
+const PAUSE: f64 = 1.5;
+const REQUESTS: usize = 64;
+const REPLY_BYTES: usize = 8 << 20;
 
 /// Longest time that a flag may name: 30 days.
 const MAX_SECONDS: f64 = 2_592_000.0;
@@ -66,15 +72,44 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|&number| number > 0).ok_or_else(|| "expected a number of at least 1".to_owned())
 }
 
+/// Reads the video processor of a model.
+fn video_processor(path: &str) -> Result<VideoProcessor, String> {
+    VideoProcessor::read(Path::new(path))
+}
+
 /// A variable of the environment that is set to something.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 impl OpenAiFlags {
-    /// Whether `--base-url` is given; the variable of the environment does not count.
-    pub fn names_server(&self) -> bool {
-        !self.base_url.is_empty()
+    /// A flag of these that is given; the variable of the environment does not count.
+    pub fn given(&self) -> Option<&'static str> {
+        let all = [
+            ("--base-url", !self.base_url.is_empty()),
+            ("--request-timeout", self.request_timeout != TIMEOUT),
+            ("--tries", self.tries.is_some()),
+            ("--retry-pause", self.retry_pause != PAUSE),
+            ("--max-requests", self.max_requests != REQUESTS),
+            ("--max-reply-bytes", self.max_reply_bytes != REPLY_BYTES),
+            ("--send-video-frames", self.send_video_frames),
+            ("--stream", self.stream),
+            ("--video-processor", self.video_processor.is_some()),
+        ];
+        all.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
+    }
+
+    /// Flags that are given and change nothing on this channel, with the one that they are for.
+    pub fn without_effect(&self, channel: Channel) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let all = [
+            ("--send-video-frames", "video", self.send_video_frames && channel != Channel::Video),
+            (
+                "--video-processor",
+                "frames-video",
+                self.video_processor.is_some() && channel != Channel::FramesVideo,
+            ),
+        ];
+        all.into_iter().filter(|(.., is_idle)| *is_idle).map(|(flag, other, _)| (flag, other))
     }
 
     /// Connects to the servers. `once_within` is one try of each request within that time, instead of what the flags
@@ -104,10 +139,6 @@ impl OpenAiFlags {
             Some(once_within) => (once_within, 1),
             None => (timeout, max_tries),
         };
-        let video_processor = match &self.video_processor {
-            Some(path) => VideoProcessor::read(path).map_err(|why| anyhow!("--video-processor: {why}"))?,
-            None => VideoProcessor::default(),
-        };
         let config = Config {
             base_urls,
             model: model.map(ToOwned::to_owned),
@@ -119,7 +150,7 @@ impl OpenAiFlags {
             max_reply: self.max_reply_bytes,
             send_video_frames: self.send_video_frames,
             stream: self.stream,
-            video_processor,
+            video_processor: self.video_processor.unwrap_or_default(),
             whole_text: plan.is_some_and(|plan| plan.dialect == ToolDialect::Auto),
             headers: header_values(&settings)?,
             settings,

@@ -35,6 +35,7 @@ mod secret;
 mod shown;
 mod stream;
 mod wire;
+mod wordings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -270,7 +271,7 @@ impl OpenAi {
             };
             if tries >= self.config.max_tries.min(FIRST_TRIES) || !failure.retryable() {
                 // A server that answers may still serve a model that it cannot list.
-                if matches!(failure.class, ErrorClass::Server | ErrorClass::BadRequest) {
+                if matches!(failure.class, ErrorClass::Server | ErrorClass::BadRequest | ErrorClass::Malformed) {
                     failure.message +=
                         "; it gives no list of models (GET /v1/models): name the model with --model";
                 }

@@ -30,9 +30,12 @@ pub(crate) struct Listed {
 
 /// Reads a list of models.
 pub(crate) fn read(body: &[u8], secrets: &Secrets) -> Result<Listed, Failure> {
-    let models: Models =
-        serde_json::from_slice(body).map_err(|error| not_json("list of models", &error, body, secrets))?;
-    let models = models.data.unwrap_or_default();
+    // Together gives the list bare.
+    let models = match body.trim_ascii_start().starts_with(b"[") {
+        true => serde_json::from_slice(body),
+        false => serde_json::from_slice(body).map(|Models { data }| data.unwrap_or_default()),
+    };
+    let models: Vec<Model> = models.map_err(|error| not_json("list of models", &error, body, secrets))?;
     let is_one = models.len() == 1
         || models.windows(2).all(|pair| pair[0].root.is_some() && pair[0].root == pair[1].root);
     let names: Vec<String> = models.into_iter().map(|model| model.id).collect();
@@ -50,6 +53,12 @@ pub(crate) fn read(body: &[u8], secrets: &Secrets) -> Result<Listed, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bare_list_is_one() {
+        let listed = read(br#"[{"id": "a", "object": "model"}]"#, &Secrets::default()).unwrap();
+        assert_eq!((listed.names, listed.is_one), (vec!["a".to_owned()], true));
+    }
 
     #[test]
     fn an_empty_list_of_models_is_not_asked_for_again() {

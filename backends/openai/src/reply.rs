@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::errors::Failure;
 use crate::secret::Secrets;
 use crate::wire::{Choice, Content, Function, Reply};
+use crate::wordings::{TOO_LONG, says};
 
 pub(crate) fn malformed(message: impl Into<String>) -> Failure {
     Failure::new(ErrorClass::Malformed, message)
@@ -40,11 +41,14 @@ pub(crate) fn completion(reply: Reply, max_tokens: u32, secrets: &Secrets) -> Re
     let stopped_by = stopped_by(&choice);
     let Choice { message, finish_reason, token_ids, logprobs: probabilities, .. } = choice;
     let message = message.ok_or_else(|| malformed("the choice has no message"))?;
-    if let Some(reason @ ("abort" | "error")) = finish_reason.as_deref() {
-        let message = format!("the server broke the generation off (finish_reason `{reason}`)");
-        return Err(Failure::new(ErrorClass::Server, message));
-    }
     let text = message.content.map_or_else(String::new, Content::into_text);
+    if let Some(reason @ ("abort" | "error")) = finish_reason.as_deref() {
+        let (class, why) = match says(&text, &TOO_LONG) && text.len() < 200 {
+            true => (ErrorClass::ContextLength, "the conversation is too long"),
+            false => (ErrorClass::Server, "the server broke the generation off"),
+        };
+        return Err(Failure::new(class, format!("{why} (finish_reason `{reason}`)")));
+    }
     let calls = message.tool_calls.unwrap_or_default().0.into_iter().map(|call| (call.id, call.function));
     let tool_calls: Vec<StructuredCall> = calls
         .chain(message.function_call.map(|function| (None, Some(function))))

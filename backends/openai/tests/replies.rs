@@ -301,6 +301,35 @@ const OVERFLOWS: &[(u16, &str, &str)] = &[
     (400, "This model's maximum prompt length is 131072 but the request contains 537812 tokens.", ""),
     (400, "Please reduce the length of the messages or completion.", ""),
     (400, "Range of input length should be [1, 6000]", ""),
+    // Cohere, DeepInfra, LMDeploy, TensorRT-LLM, Together, Volcengine, SiliconFlow, Z.ai, Bedrock, llama-cpp-python.
+    (
+        400,
+        "too many tokens: size limit exceeded by 168512 tokens. The limit for this model is 132000 tokens.",
+        "",
+    ),
+    (
+        400,
+        "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 4292. Try using a shorter prompt",
+        "",
+    ),
+    (400, "Requested input length 600010 exceeds maximum input length 131071", ""),
+    (400, "Input length (5000) must be smaller than the model context length (4096).", ""),
+    (
+        400,
+        "The sum of prompt length (72417.0), query length (0) should not exceed max_num_tokens (69632)",
+        "",
+    ),
+    (500, "Prompt length (5056) exceeds maximum sequence length (2048)", ""),
+    (
+        403,
+        "Input token count + `max_tokens` parameter must be less than the context length of the model being queried.",
+        "",
+    ),
+    (400, "Total tokens of image and text exceed max message tokens.", "InvalidParameter"),
+    (400, "length of prompt_tokens (65878) must be less than max_seq_len (65536).", ""),
+    (400, "Prompt exceeds max length", "1261"),
+    (400, "prompt tokens (1416135) exceed model maximum (1050000) for openai.gpt", "validation_error"),
+    (500, "Prompt exceeds n_ctx: 5000 > 4096", "internal_server_error"),
     // nginx.
     (413, "<html><head><title>413 Request Entity Too Large</title></head></html>", ""),
 ];
@@ -328,6 +357,23 @@ const OTHERS: &[(u16, &str, ErrorClass)] = &[
         ErrorClass::BadRequest,
     ),
     (422, "Input validation error: `max_new_tokens` must be strictly positive", ErrorClass::BadRequest),
+    (
+        400,
+        "too many tokens: max tokens must be less than or equal to 4096, the maximum output length for this model - received 1000000.",
+        ErrorClass::BadRequest,
+    ),
+    (
+        400,
+        "max_tokens (10000) cannot exceed 8192. Please reduce the length of max output tokens generated.",
+        ErrorClass::BadRequest,
+    ),
+    (
+        400,
+        "Request too large on tokens per min (TPM): Limit 200000, Requested 480002. Maximum context length is 131072.",
+        ErrorClass::RateLimited,
+    ),
+    (403, "This key has no access", ErrorClass::Unauthorized),
+    (503, "rate limit: your context window is too large for this tier", ErrorClass::Server),
     (400, "Invalid image: too many pixels", ErrorClass::BadRequest),
     (401, "Your token is too long", ErrorClass::Unauthorized),
     (500, "CUDA out of memory while allocating 2048 tokens", ErrorClass::Server),
@@ -350,7 +396,25 @@ async fn conversations_that_are_too_long_are_known_whoever_refuses_them() {
         assert_eq!(error.class, class, "{said}");
         assert!(class != ErrorClass::ContextLength || error.tries == 1, "{said}");
     }
-    // LMDeploy answers 200 without a token.
+    // What a router passes on; FastAPI, which repeats the request.
+    for (body, class) in [
+        (
+            json!({"error": {"message": "Provider returned error", "code": 400,
+                "metadata": {"raw": "{\"message\":\"Requested input length 9 exceeds maximum input length 8\"}"}}}),
+            ErrorClass::ContextLength,
+        ),
+        (
+            json!({"detail": [{"msg": "Input should be a valid string", "input": "what is a context length?"}]}),
+            ErrorClass::BadRequest,
+        ),
+    ] {
+        let refusing =
+            server("m", move |_: &HeaderMap| (StatusCode::BAD_REQUEST, body.to_string()).into_response());
+        assert_eq!(reply(config(&[&refusing.await])).await.unwrap_err().class, class);
+    }
+    // LMDeploy answers 200: older ones with words, others without a token.
+    let body = r#"{"choices":[{"message":{"content":"internal error happened, status code ResponseType.INPUT_LENGTH_ERROR"},"finish_reason":"error"}]}"#;
+    assert_eq!(reply(config(&[&replaying(body).await])).await.unwrap_err().class, ErrorClass::ContextLength);
     let body = r#"{"choices":[{"message":{"content":""},"finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":0}}"#;
     let error = reply(config(&[&replaying(body).await])).await.unwrap_err();
     assert_eq!((error.class, error.tries), (ErrorClass::ContextLength, 1));

@@ -294,16 +294,32 @@ impl Options {
     /// The number of stages up to the last that runs.
     ///
     /// # Errors
-    /// A flag names a stage that the graph does not have.
+    /// A flag names a stage that the graph does not have, or that another flag leaves out.
     pub fn check(&self, graph: &Graph) -> Result<usize, Error> {
-        let only = self.only.iter().map(|name| ("--only", name.as_str()));
+        let named = || self.only.iter().map(|name| ("--only", name.as_str())).chain(self.redone());
         let is_unknown = |name: &str| !graph.stages().iter().any(|stage| stage.is_called(name));
-        if let Some((flag, name)) = only.chain(self.redone()).find(|(_, name)| is_unknown(name)) {
+        if let Some((flag, name)) = named().find(|(_, name)| is_unknown(name)) {
             return Err(no_stage(graph, flag, name));
         }
-        let Some(name) = &self.until else { return Ok(graph.stages().len()) };
-        let last = graph.stages().iter().rposition(|stage| stage.name() == name);
-        last.map(|last| last + 1).ok_or_else(|| no_stage(graph, "--until", name))
+        let end = match &self.until {
+            None => graph.stages().len(),
+            Some(name) => {
+                let last = graph.stages().iter().rposition(|stage| stage.name() == name);
+                last.map(|last| last + 1).ok_or_else(|| no_stage(graph, "--until", name))?
+            }
+        };
+        let apart = |flag, name: &str, other| Error::Apart { flag, name: name.to_owned(), other };
+        for (flag, name) in named() {
+            let mut called = graph.stages()[..end].iter().filter(|stage| stage.is_called(name)).peekable();
+            if called.peek().is_none() {
+                let until = self.until.as_deref().unwrap_or_default();
+                return Err(apart(flag, name, format!("--until {until}")));
+            }
+            if !called.any(|stage| self.selects(stage)) {
+                return Err(apart(flag, name, format!("--only {}", self.only.join(","))));
+            }
+        }
+        Ok(end)
     }
 }
 

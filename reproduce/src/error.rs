@@ -85,6 +85,9 @@ pub enum Error {
         hint = nearest::hint(nearest::nearest(.name, .known.split(", ")))
     )]
     NoStage { flag: &'static str, name: String, known: String },
+    /// Two flags of which the one leaves out what the other names.
+    #[error("{flag} {name}: {other} leaves that out; give one of the two")]
+    Apart { flag: &'static str, name: String, other: String },
     /// A selected stage builds on one that is not done.
     #[error(
         "stage `{stage}` builds on `{input}`, which is not done; run all that is missing too: --only {only}"

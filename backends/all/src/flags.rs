@@ -12,7 +12,7 @@ use paravt_backend_openai::OpenAiFlags;
 use paravt_backend_replay::ReplayFlags;
 use paravt_qwen_vl::flags::{EngineFlags, Start};
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, Memory, Request};
-use paravt_suite::plan::RunPlan;
+use paravt_suite::plan::{Channel, RunPlan};
 use tokio::sync::OnceCell;
 
 use crate::RequestFlags;
@@ -141,11 +141,13 @@ impl Flags {
         let is_replay = self.backend == Kind::Replay;
         let elsewhere =
             if is_replay { "answers from a recorded run" } else { "loads a model into this process" };
-        anyhow::ensure!(
-            self.backend == Kind::Openai || !self.openai.names_server(),
-            "--base-url names a server, and --backend {} {elsewhere}: leave one of them out",
-            self.backend.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-        );
+        if let Some(flag) = self.openai.given().filter(|_| self.backend != Kind::Openai) {
+            let backend = self.backend.to_possible_value();
+            let backend = backend.map_or_else(String::new, |value| value.get_name().to_owned());
+            anyhow::bail!(
+                "{flag} is for the server of a model, and --backend {backend} {elsewhere}: leave one of them out"
+            );
+        }
         anyhow::ensure!(
             !(is_replay && self.model.is_some()),
             "--model: --backend replay answers as the model of the recorded run; leave it out"
@@ -157,6 +159,11 @@ impl Flags {
                  know; leave it out"
             ),
         }
+    }
+
+    /// Flags that are given and change nothing for runs on this channel, each with the channel that it is for.
+    pub fn without_effect(&self, channel: Channel) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.openai.without_effect(channel)
     }
 
     /// As [`check`](Self::check), for a command whose `--from` can name nothing but a recorded run.
@@ -293,8 +300,9 @@ mod tests {
         }
         assert_eq!(refused(&["--device", "cpu", "--base-url", "http://h/v1"]), Ok(()));
         for (flags, words) in [
-            (&["--backend", "candle", "--base-url", "http://h/v1"][..], "--base-url names a server"),
-            (&["--backend", "replay", "--base-url", "http://h/v1"], "--base-url names a server"),
+            (&["--backend", "candle", "--base-url", "http://h/v1"][..], "--base-url is for the server"),
+            (&["--backend", "replay", "--base-url", "http://h/v1"], "--base-url is for the server"),
+            (&["--backend", "replay", "--stream"], "--stream is for the server"),
             (&["--base-url", "http://h/v1", "--from", "runs"], "--from names a recorded run"),
             (&["--backend", "replay", "--from", "runs", "--model", "m"], "--model: "),
         ] {

@@ -14,6 +14,7 @@ use paravt_suite::code::CodeTool;
 use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{self, Evaluation, Forecast, Prepared, RunConfig, RunError, Shard, Workspace};
 use paravt_suite::frames::CachedFrames;
+use paravt_suite::journal;
 use paravt_suite::plan::{Channel, CropMode, RunPlan};
 use paravt_suite::probe::Probe;
 use paravt_suite::profile::Profile;
@@ -308,7 +309,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         protocol.name
     );
     // With all flags, before anything is read or asked.
-    args.protocol.warn(&config.plan(protocol)?, protocol);
+    let plan = config.plan(protocol)?;
+    args.protocol.warn(&plan, protocol);
+    for (flag, channel) in args.backend.without_effect(plan.channel) {
+        launch::warn(&format!("{flag}: changes nothing, since it is for --channel {channel}"));
+    }
+    let is_new = |task: &&Benchmark| journal::read_manifest(&args.out.join(&task.spec().name)).is_err();
+    if args.dispatch.resume && wanted.iter().all(is_new) {
+        launch::warn(&format!("--resume: {} holds none of these runs yet; they begin", args.out.display()));
+    }
     let root = args.data.root_of(&wanted)?;
     let runs: Vec<Evaluation<'_>> = wanted
         .into_iter()

@@ -61,7 +61,7 @@ pub(super) fn list_or_object(text: &str, budget: &mut Budget) -> Result<Option<V
 /// A JSON value whose objects have each field once. The caller has counted its bytes.
 ///
 /// # Errors
-/// Not one JSON value, or a text of more than 16 MiB in it.
+/// Not one JSON value, or an object that has a field twice.
 pub fn parse_json(text: &str) -> serde_json::Result<Value> {
     let (mut budget, mut refused) = (Budget::without_end(), None);
     let mut json = serde_json::Deserializer::from_str(text);

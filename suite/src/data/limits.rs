@@ -72,18 +72,20 @@ impl Table {
 pub(super) struct Budget {
     rows: usize,
     bytes: u64,
+    /// Bytes of one text.
+    text: usize,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { rows: MAX_ROWS, bytes: MAX_DECODED }
+        Self { rows: MAX_ROWS, bytes: MAX_DECODED, text: MAX_TEXT }
     }
 }
 
 impl Budget {
     /// For values that are counted elsewhere.
     pub(super) fn without_end() -> Self {
-        Self { rows: usize::MAX, bytes: u64::MAX }
+        Self { rows: usize::MAX, bytes: u64::MAX, text: usize::MAX }
     }
 
     /// Refuses more rows than may still come.
@@ -105,8 +107,8 @@ impl Budget {
 
     /// Counts a value with this many bytes of text.
     pub(super) fn take(&mut self, text: usize) -> Result<(), Problem> {
-        if text > MAX_TEXT {
-            return Err(Problem::Limit(format!("one text of {text} bytes, at most {MAX_TEXT} are read")));
+        if text > self.text {
+            return Err(Problem::Limit(format!("one text of {text} bytes, at most {} are read", self.text)));
         }
         let left = self.bytes.checked_sub(text as u64 + VALUE_BYTES);
         self.bytes = left.ok_or_else(|| {

@@ -11,7 +11,7 @@ use arrow_array::{
     Int64Array, LargeStringArray, ListArray, RecordBatch, StringArray, StructArray, TimestampSecondArray,
     UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
-use arrow_schema::Field;
+use arrow_schema::{DataType, Field, Schema};
 use half::f16;
 use paravt_suite::data::{DataError, PublishedRow, read_rows};
 use parquet::arrow::ArrowWriter;
@@ -237,7 +237,13 @@ fn a_fault_in_rows_is_named_with_file_line_and_column() {
             "line 2: a quote that is opened and closed within its cell",
         ),
         ("a.tsv", "id\tq\n1\t\"a\" she said\n", "line 2: a quote that is opened and closed within its cell"),
+        ("a.jsonl", "{\"q\": 1}\n{\"id\": 1, \"id\": 2}\n", "line 2, column 18: expected a JSON object on each line: two"),
+        ("a.json", "[{\"a\": {\"id\": 1, \"id\": 2}}]", "two fields have the name `id`; rename one"),
+        ("a.csv", "id;q;answer\n1;a;B\n", "line 1: one column, `id;q;answer`, which has ';' between its words"),
+        ("a.tsv", "id,q\n1,a\n", "which has ',' between its words"),
         ("a.xlsx", "PK", "expected rows as .parquet, .json, .jsonl, .ndjson, .csv or .tsv"),
+        ("a.xlsx", "PK\u{3}\u{4}", "a spreadsheet or a zip archive; save the sheet as .csv"),
+        ("a.csv", "PK\u{3}\u{4}", "a spreadsheet or a zip archive; save the sheet as .csv"),
         ("a.jsonl.gz", "\u{1f}", "unpack a compressed file"),
         ("a.jsonl", "version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
     ] {
@@ -249,15 +255,32 @@ fn a_fault_in_rows_is_named_with_file_line_and_column() {
 }
 
 #[test]
+fn parquet_is_known_by_its_bytes_and_has_each_column_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rows.jsonl");
+    let column = || Arc::new(Int32Array::from(vec![7, 8])) as ArrayRef;
+    write(&path, vec![("id", column())]);
+    assert_eq!(read_rows(&path).unwrap().len(), 2);
+    let (id, other) = (Field::new("id", DataType::Int32, true), Field::new("q", DataType::Int32, true));
+    let schema = Arc::new(Schema::new(vec![id.clone(), other, id]));
+    let batch = RecordBatch::try_new(schema, vec![column(), column(), column()]).unwrap();
+    let mut writer = ArrowWriter::try_new(File::create(&path).unwrap(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let message = read_rows(&path).unwrap_err().to_string();
+    assert!(message.ends_with("two columns have the name `id`; rename one"), "{message}");
+}
+
+#[test]
 fn a_limit_is_named_as_one() {
     let long = format!("\"{}\"", "x".repeat(17 << 20));
-    let many = "{}\n".repeat(100_001);
+    let many = "{}\n".repeat(250_001);
     for (name, content, words) in [
         ("a.json", format!("[{{\"q\": {long}}}]"), "one text of 17825792 bytes"),
         ("a.jsonl", format!("{{\"q\": [[{long}]]}}"), "one text of 17825792 bytes"),
         ("a.csv", format!("q\n{long}\n"), "one text of 17825792 bytes"),
-        ("a.jsonl", many.clone(), "more than 100000 rows"),
-        ("a.json", format!("[{}]", many.trim_end().replace('\n', ",")), "more than 100000 rows"),
+        ("a.jsonl", many.clone(), "more than 250000 rows"),
+        ("a.json", format!("[{}]", many.trim_end().replace('\n', ",")), "more than 250000 rows"),
     ] {
         let message = rows_of(name, content).unwrap_err();
         assert!(message.contains(&format!("{name}: too large: {words}")), "{message}");
@@ -319,7 +342,7 @@ fn more_rows_or_bytes_than_any_published_file_are_refused_from_the_footer() {
     let path = file(&dir);
     write(&path, vec![("n", Arc::new(Int32Array::from(vec![7; 1_000_000])))]);
     let message = read_rows(&path).unwrap_err().to_string();
-    assert!(message.contains("1000000 rows, at most 100000"), "{message}");
+    assert!(message.contains("1000000 rows, at most 250000"), "{message}");
     assert!(!message.contains("fetch it again"), "{message}");
     let long = "y".repeat(1 << 20);
     let texts: Vec<String> = (0..300).map(|number| format!("{number}{long}")).collect();

@@ -30,7 +30,6 @@ import agents_framethinker
 import agents_longvt
 import agents_one_turn
 import agents_rows
-import agents_sage
 import agents_theirs
 import agents_video_o3
 import chat_server
@@ -42,11 +41,10 @@ LONG = ["videomme", "longvideobench", "mlvu", "lvbench"]
 SPLITS = {"conan": LONG, "videozoomer": LONG, "eva": LONG, "framethinker": LONG, "video-r1": ["videomme", "mmvu"],
           "videorft": ["videomme", "mmvu"],
           "videochat-r1": ["charades"], "time-r1": ["charades", "videomme"],
-          "longvt": ["videomme", "longvideobench", "lvbench", "charades"], "video-o3": LONG, "sage": LONG}
+          "longvt": ["videomme", "longvideobench", "lvbench", "charades"], "video-o3": LONG}
 CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent",
             "framethinker": "FrameThinker-RL", "video-r1": "Video-R1", "videorft": "VideoRFT",
-            "videochat-r1": "VideoChat-R1", "time-r1": "time-r1", "longvt": "LongVT", "video-o3": "Video-o3-Qwen3VL",
-            "sage": "SAGE"}
+            "videochat-r1": "VideoChat-R1", "time-r1": "time-r1", "longvt": "LongVT", "video-o3": "Video-o3-Qwen3VL"}
 
 
 def clock(seconds: int) -> str:
@@ -146,13 +144,6 @@ def reply(agent: str, messages: list) -> str:
     return SCRIPTS[agent](random.Random(seed)).replace(VIDEO, shown.group(1) if shown else VIDEO)
 
 
-def staged(messages: list, parameters: dict) -> str:
-    """The same for an agent whose conversations have one turn each, and which asks once more in vain."""
-    system, text = ("".join(part for part in message["parts"] if isinstance(part, str)) for message in messages)
-    seed = hashlib.sha256(f"sage {float(parameters['temperature'])} {text}".encode()).hexdigest()
-    return agents_sage.script(random.Random(seed), system, text)
-
-
 def hermes(text: str) -> tuple:
     """A reply as vLLM's Hermes parser takes it apart, and why it ended."""
     calls = [json.loads(body) for body in re.findall(r"<tool_call>(.*?)</tool_call>", text, re.DOTALL)]
@@ -201,21 +192,17 @@ def canonical(message: dict, positions: dict) -> dict:
 class Server:
     """Answers by the script, itself or through a vLLM that says scripts, and keeps what it was sent."""
 
-    def __init__(self, reply, vllm: str | None = None, processed=None):
+    def __init__(self, reply, vllm: str | None = None):
         self.requests = []
         self.reply = reply
         self.vllm = vllm
-        self.processed = processed
         self.url = chat_server.serve(self.answer)
 
     def answer(self, body: dict) -> tuple:
         positions = body.get("media_io_kwargs", {}).get("video", {})
         sent = body.pop("messages")
         messages = [canonical(message, positions) for message in sent]
-        text = self.reply(messages, body) if self.processed else self.reply(messages)
-        if self.processed:
-            for message in messages:
-                message["parts"] = [self.processed(part) if isinstance(part, tuple) else part for part in message["parts"]]
+        text = self.reply(messages)
         if self.vllm:
             *said, ids = chat_server.said(self.vllm, {**body, "messages": sent}, text)
         if "chat_template" in body and self.vllm:
@@ -237,8 +224,8 @@ class Server:
 
 def compare(theirs: list, ours: list, where: str, found: list, levels: list, agent: str) -> None:
     # VideoZoomer writes one string with marks for pictures.
-    raw, exact_form = agent == "videozoomer", agent in ("eva", "framethinker", "longvt", "video-o3", "sage")
-    afresh = agent in ("framethinker", "longvt", "sage")
+    raw, exact_form = agent == "videozoomer", agent in ("eva", "framethinker", "longvt", "video-o3")
+    afresh = agent in ("framethinker", "longvt")
     if len(theirs) != len(ours):
         found.append(f"{where}: {len(theirs)} requests / {len(ours)}")
     for turn, (a, b) in enumerate(zip(theirs, ours)):
@@ -369,9 +356,6 @@ def main() -> int:
             run_theirs = agents_framethinker.framethinker(checkout, folder, agents_framethinker.Script())
         elif agent == "video-o3":
             run_theirs = agents_video_o3.video_o3(checkout, folder, lambda messages: reply(agent, messages))
-        elif agent == "sage":
-            run_theirs = agents_sage.sage(checkout, folder, staged)
-            server = functools.partial(Server, staged, processed=run_theirs.processed)
         else:
             name = agent.replace("-", "_")
             module = agents_one_turn if hasattr(agents_one_turn, name) else agents_theirs
@@ -397,8 +381,7 @@ def main() -> int:
                     agents_video_o3.placed(conversation, record)
                 theirs, value = run_theirs(split, record["sample"], agents_theirs.video(root, record["sample"]))
                 compare(theirs, conversation, where, found, levels, agent)
-                # SAGE is scored by a judge: the answer itself is compared.
-                mine = record["transcript"]["final_text"] if agent == "sage" else record["own"]["score"]["value"]
+                mine = record["own"]["score"]["value"]
                 if value != mine:
                     found.append(f"{where}: score {value!r} / {mine!r}")
                 # Whether an agent that tries again has taken the last try.

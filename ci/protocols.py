@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from protocols_frames import conan, conan_sizes, eva, videozoomer
-from protocols_replies import benchmarks, framethinker, longvt, reasoning, sage, video_o3
+from protocols_replies import benchmarks, framethinker, longvt, reasoning, video_o3
 from protocols_source import COMMITS
 
 # Repositories of each generator.
@@ -26,7 +26,6 @@ GENERATORS = [
     (framethinker, ["FrameThinker-RL"]),
     (longvt, ["LongVT"]),
     (video_o3, ["Video-o3-Qwen3VL"]),
-    (sage, ["SAGE"]),
     (benchmarks, ["lmms-eval", "thinking-in-space"]),
 ]
 

@@ -205,64 +205,6 @@ def video_o3(checkouts, rng, count):
         yield "video_o3_calls", {"text": reply}, {"call": call}
 
 
-def sage(checkouts, rng, count):
-    source = Source(checkouts, "SAGE", "sage/utils/json_parser.py")
-    names = [
-        "_escape_newlines_in_strings",
-        "_remove_json_comments",
-        "_close_unclosed_structures",
-        "_repair_json_string",
-        "clean_json",
-    ]
-    clean = source.functions(
-        *names, JSONParsingError=type("JSONParsingError", (Exception,), {"__init__": lambda self, **_: None})
-    )
-    words = ["name", "arguments", "rationale", "final_answer", "a b", "it's", "x\\n", "é", "", "//", "#", "00:01:00"]
-    word = lambda: json.dumps(rng.choice(words), ensure_ascii=False)
-
-    def value(depth):
-        kind = rng.random()
-        if depth and kind < 0.35:
-            pairs = (f"{word()}: {value(depth - 1)}" for _ in range(rng.randint(0, 4)))
-            return "{" + rng.choice([", ", ",\n ", ",\n\n"]).join(pairs) + "}"
-        if depth and kind < 0.5:
-            return "[" + ", ".join(value(depth - 1) for _ in range(rng.randint(0, 3))) + "]"
-        return rng.choice([word(), word(), "12", "-1.5", "null", "true", "false"])
-
-    for _ in range(count):
-        text = "{" + ", ".join(f"{word()}: {value(2)}" for _ in range(rng.randint(0, 4))) + "}"
-        for _ in range(rng.choice([0, 1, 1, 2, 3])):
-            at = rng.randrange(len(text) + 1)
-            wrong = rng.choice(
-                [
-                    "",
-                    "",
-                    ",",
-                    '"',
-                    "\n",
-                    "\n",
-                    " # note\n",
-                    "// note\n",
-                    ":",
-                    "}",
-                    "]",
-                    "\\",
-                    " x ",
-                    ', "a"',
-                    ' "b" "c"',
-                    "\u00a0",
-                ]
-            )
-            text = text[:at] + wrong + text[at + rng.randint(0, 2) :]
-        if rng.random() < 0.15:
-            text = text[: rng.randrange(len(text) + 1)]
-        try:
-            found = clean["clean_json"](text)
-        except Exception:
-            found = None
-        yield "sage_objects", {"text": text}, {"object": found}
-
-
 def benchmarks(checkouts, rng, count):
     spatial = Source(checkouts, "thinking-in-space", "lmms_eval/tasks/vsibench/utils.py").functions(
         "fuzzy_matching", "abs_dist_norm", "mean_relative_accuracy"

@@ -22,7 +22,6 @@ COMMITS = {
     "FrameThinker-RL": ("lcqysl", "3c917f3a7d311e91ae2ac1ebdb30723850e4508e"),
     "LongVT": ("EvolvingLMMs-Lab", "08d755b973e4ad990ac5cdd64fb992c804d840db"),
     "Video-o3-Qwen3VL": ("ZZQ987", "a6e0973c6e5c8a8478c9ea7aa05304dfa247b2ea"),
-    "SAGE": ("allenai", "b5d9c932b25fcbdbb80e7ae9ffb0cd741308bee8"),
     "lmms-eval": ("EvolvingLMMs-Lab", "75571cfe0fa36ca5ec2e6aa2bb268f9d38295af3"),
     "thinking-in-space": ("vision-x-nyu", "51e089c3ae69b9435e9489058610f5b3964c56a8"),
 }

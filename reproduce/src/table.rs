@@ -103,9 +103,9 @@ pub(crate) fn recipe(name: &str) -> Result<Option<Served>, RecipeError> {
     if !recipe.defaults.mode.as_ref().is_some_and(|mode| import::tool().modes.contains(mode)) {
         recipe.runs = vec![Run::named("no-tool")];
     }
-    if let Some(own) = own {
+    if own.is_some() || row.filled.is_some() {
         let table = Run { filled: row.filled, ..Run::named("as-in-the-table") };
-        recipe.runs = vec![table, own];
+        recipe.runs = std::iter::once(table).chain(own).collect();
     }
     if row.max_parallel.is_some() {
         // Without tools it asks what the other recipe of this model does.
@@ -178,7 +178,7 @@ mod tests {
         let (_, protocol, row) = named("as-by-its-authors-mlvu");
         assert_eq!((protocol.as_deref(), row.as_deref()), (Some("conan"), Some("Conan-7B (by its authors)")));
         for (name, own, splits) in
-            [("videozoomer", "VideoZoomer-7B", 4), ("longvt", "LongVT-RFT-7B", 5), ("sage", "SAGE-7B", 4)]
+            [("videozoomer", "VideoZoomer-7B", 4), ("longvt", "LongVT-RFT-7B", 5), ("sage", "SAGE-7B", 0)]
         {
             let stages = stages(&own.to_lowercase());
             let (table, authors): (Vec<_>, Vec<_>) =

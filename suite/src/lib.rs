@@ -50,7 +50,6 @@ pub mod sample;
 pub mod scoring;
 pub mod settings;
 pub mod span;
-pub mod staged;
 pub mod summary;
 pub mod task;
 pub mod text;

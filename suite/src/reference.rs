@@ -12,7 +12,6 @@ use crate::protocol::{CallError, Clips, FramePolicy, Overview, Template, Tool};
 use crate::record::Score;
 use crate::sample::{Gold, Sample};
 use crate::span::TimeSpan;
-use crate::staged::{Beginning, Staged};
 
 /// One release: its name, its tool calls, its scoring.
 #[derive(Clone, Copy)]
@@ -61,14 +60,6 @@ pub trait Looks: Send + Sync {
     /// Why there are none, as the model is answered with it.
     fn look(&self, _call: &Call, _view: &View<'_>) -> Result<Look, String> {
         Err("the reference has no calls that show frames".to_owned())
-    }
-
-    /// A sample of an agent with conversations of their own ([`Protocol::stages`](crate::protocol::Protocol::stages)).
-    ///
-    /// # Errors
-    /// The rules have one conversation.
-    fn staged(&self, _beginning: Beginning<'_>) -> Result<Box<dyn Staged>, String> {
-        Err("the reference has no rules for `agent.stages`".to_owned())
     }
 }
 

@@ -9,7 +9,6 @@ mod joined;
 mod messages;
 mod own;
 mod reply;
-mod staged;
 mod tries;
 
 use std::sync::Arc;
@@ -71,10 +70,6 @@ struct Session<'a> {
     turns_before: usize,
     /// Messages that only the next request has.
     passing: Vec<Message>,
-    /// Sampling temperature of the next request, where it is not that of the run.
-    temperature: Option<f64>,
-    /// Number of the try of the next request, where the agent's rules count them.
-    attempt: usize,
     /// The interpreter of the sample, where its protocol has the code tool.
     episode: Option<Box<dyn Episode>>,
 }
@@ -100,8 +95,6 @@ impl Agent {
             described: Vec::new(),
             turns_before: 0,
             passing: Vec::new(),
-            temperature: None,
-            attempt: 0,
             episode: None,
         };
         let outcome = session.converse().await;
@@ -148,11 +141,8 @@ impl Agent {
 }
 
 impl Session<'_> {
-    /// One conversation up to the text that it ends with; several, where the agent has stages.
+    /// One conversation up to the text that it ends with.
     async fn attempt(&mut self) -> Result<String, SampleError> {
-        if let Some((own, policy, stages)) = self.agent.protocol.stages() {
-            return self.run_stages(own, policy, stages).await;
-        }
         self.open().await?;
         if let Some(episode) = self.episode.take() {
             return self.run_episode(episode).await;
@@ -253,10 +243,10 @@ impl Session<'_> {
         let id = CallId { epoch, ..CallId::new(self.sample.uid.as_str(), step) };
         let settings = &plan.request;
         // A seed of its own: a try may ask the same again.
-        let draw = epoch + (self.number() + self.attempt) * plan.repeat;
+        let draw = epoch + self.number() * plan.repeat;
         let generation = Generation {
             max_tokens,
-            temperature: self.temperature.unwrap_or(plan.temperature),
+            temperature: plan.temperature,
             top_p: settings.top_p,
             top_k: settings.top_k,
             repetition_penalty: settings.repetition_penalty,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::harness::{Harness, is_default};
-use super::{Clips, CodeRules, FramePolicy, Overview, Stages, Template, Tries};
+use super::{Clips, CodeRules, FramePolicy, Overview, Template, Tries};
 use crate::sample::Sample;
 
 /// An agent's own loop.
@@ -66,9 +66,6 @@ pub struct AgentLoop {
     /// A tool that runs code of the model, in the place of frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<CodeRules>,
-    /// Conversations of two messages each, in the place of one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stages: Option<Stages>,
     /// How tokens are drawn, where the run does not say otherwise.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sampling: Sampling,
@@ -196,7 +193,6 @@ impl AgentLoop {
             clips: None,
             tries: Tries::default(),
             code: None,
-            stages: None,
             sampling: Sampling::default(),
         }
     }

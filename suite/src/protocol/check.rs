@@ -39,9 +39,6 @@ const CLIP: [&str; 6] = ["turn", "start", "end", "fps", "count", "frames"];
 /// The same where the agent writes code over the video.
 const CODE_OPENING: [&str; 2] = ["question", "video_info"];
 
-/// Slots of a conversation with text alone.
-const STAGE: [&str; 5] = ["previous", "context", "question", "video", "results"];
-
 impl Protocol {
     /// Checks what the types do not: every name of a mode is one of [`Protocol::system`], every template can be
     /// filled, the tool can be called.
@@ -118,13 +115,6 @@ impl Protocol {
             positive("agent.code.seconds", code.seconds > 0)?;
             positive("agent.code.images", code.images > 0)?;
             positive("agent.code.context_tokens", code.context_tokens > 0)?;
-        }
-        if let Some(stages) = &own.stages {
-            positive("agent.stages.tries", stages.tries > 0)?;
-            positive("agent.stages.rate", stages.rate > 0.0)?;
-            if own.frames.is_none() {
-                return Err(invalid("agent.frames", "missing: the first conversation shows the video"));
-            }
         }
         match self.reference {
             Some(_) => Ok(()),
@@ -246,12 +236,6 @@ impl Protocol {
             if let Some(note) = &own.harness.note {
                 slots("agent.harness.note", note, &["video_name"])?;
             }
-        }
-        if let Some((.., stages)) = self.stages() {
-            slots("agent.stages.path", &stages.path, &["video_name"])?;
-            slots("agent.stages.video", &stages.video, &["path", "duration"])?;
-            slots("agent.stages.message", &stages.message, &STAGE)?;
-            slots("agent.stages.grounding", &stages.grounding, &["event", "begin", "end"])?;
         }
         if let Some((_, CodeRules { texts, .. })) = self.code() {
             slots("agent.code.texts.video", &texts.video, &["width", "height", "frames", "fps"])?;

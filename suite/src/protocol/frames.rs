@@ -125,8 +125,6 @@ pub enum SizeRule {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         total: Option<u32>,
     },
-    /// The size in the video.
-    Whole,
 }
 
 impl SizeRule {
@@ -167,7 +165,7 @@ impl SizeRule {
                 };
                 request.frame_size(count, size.0, size.1)?
             }
-            Self::LongSide(_) | Self::Within(..) | Self::Pixels { .. } | Self::Whole => size,
+            Self::LongSide(_) | Self::Within(..) | Self::Pixels { .. } => size,
         };
         match found {
             (0, _) | (_, 0) => Err(format!("{} by {} pixels come to {found:?}", size.0, size.1)),

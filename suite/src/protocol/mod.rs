@@ -15,7 +15,6 @@ mod inherit;
 mod mode;
 pub mod native;
 pub mod render;
-mod stages;
 pub mod template;
 mod tool;
 mod tries;
@@ -33,7 +32,6 @@ pub use frames::{Budget, Encoding, Filter, FramePolicy, LongVideos, Overview, Se
 pub use harness::{CallMessages, Harness, History};
 pub use inherit::KindOf;
 pub use mode::{PromptMode, UnknownMode};
-pub use stages::Stages;
 pub use template::Template;
 pub use tool::{CallError, Tool};
 pub use tries::Tries;
@@ -157,12 +155,6 @@ impl Protocol {
     pub fn code(&self) -> Option<(&AgentLoop, &CodeRules)> {
         let own = self.agent.as_ref()?;
         Some((own, own.code.as_ref()?))
-    }
-
-    /// The stages of an agent's own loop, where it has conversations of their own, and its frames.
-    pub fn stages(&self) -> Option<(&AgentLoop, &FramePolicy, &Stages)> {
-        let own = self.agent.as_ref()?;
-        Some((own, own.frames.as_ref()?, own.stages.as_ref()?))
     }
 
     /// Whether a mode runs the tool loop; the others are one call.

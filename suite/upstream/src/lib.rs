@@ -35,7 +35,6 @@ pub mod longvt;
 pub mod paravt;
 pub mod python;
 pub mod pyvision;
-pub mod sage;
 pub mod time_r1;
 pub mod tvg;
 pub mod video_o3;
@@ -47,9 +46,10 @@ use paravt_suite::protocol::Protocol;
 use paravt_suite::reference::Reference;
 
 use import::Release;
+use paravt::filled::{FILLED, Filled};
 
 /// All releases; the first is that of protocols that name none.
-pub const REFERENCES: [Reference; 13] = [
+pub const REFERENCES: [Reference; 12] = [
     paravt::REFERENCE,
     paravt::filled::ZOOMS,
     agents::conan::REFERENCE,
@@ -62,7 +62,6 @@ pub const REFERENCES: [Reference; 13] = [
     agents::single::VIDEOCHAT_R1,
     agents::single::TIME_R1,
     agents::pyvision::REFERENCE,
-    agents::sage::REFERENCE,
 ];
 
 /// Releases whose texts can be imported; the first is that of the reference.
@@ -89,6 +88,9 @@ pub enum ReferenceError {
     /// This build does not have it.
     #[error("protocol {protocol}: unknown reference `{name}`; this build has {known}")]
     Unknown { protocol: String, name: String, known: String },
+    /// Of the release only a text is here.
+    #[error("protocol {protocol}: its authors' loop is not part of this suite, only its text, with which `{filled}` asks")]
+    TextAlone { protocol: String, filled: &'static str },
     /// The release has no frames of its own.
     #[error(
         "protocol {protocol}: agent.frames: reference `{name}` has no rules for frames; those of {known} have, and without \
@@ -113,6 +115,9 @@ pub fn reference(protocol: &Protocol) -> Result<Reference, ReferenceError> {
     let of = protocol.name.clone();
     let name = protocol.reference.as_deref().unwrap_or(REFERENCES[0].name);
     let Some(found) = REFERENCES.into_iter().find(|reference| reference.name == name) else {
+        if let Some(Filled { name: filled, .. }) = FILLED.iter().find(|filled| filled.agent.name == name) {
+            return Err(ReferenceError::TextAlone { protocol: of, filled });
+        }
         let known = names(&mut REFERENCES.into_iter());
         return Err(ReferenceError::Unknown { protocol: of, name: name.to_owned(), known });
     };

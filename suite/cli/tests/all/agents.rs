@@ -158,44 +158,6 @@ fn an_agent_of_several_tries_is_replayed_and_counted_whole() {
     );
 }
 
-/// SAGE's calls, parts of two of the videos and moments in a third, and its answers.
-fn stages(answer: &mut Value) {
-    let content = &mut answer["choices"][0]["message"]["content"];
-    let (name, video, more) = match content.as_str().unwrap().as_bytes()["<answer>".len()] {
-        b'A' => ("extract_parts_from_timestamp", 0, ""),
-        b'B' => ("extract_parts_from_timestamp", 1, ""),
-        b'C' => ("identify_timestamps_visually", 2, r#""event": "it", "#),
-        _ => ("", 3, ""),
-    };
-    *content = format!(
-        r#"<json>{{"answerable": {{"verdict": {}}}, "final_answer": "(B) it", "recommended_tools": {{"needed": {}, "tool_calls":
-        [{{"name": "{name}", "arguments": {{{more}"video_path": "x/nanoMME_{video}.mp4", "timestamp_start": "00:00:01",
-        "timestamp_end": "00:00:04"}}}}]}}}}</json>"#,
-        name.is_empty(),
-        !name.is_empty(),
-    )
-    .into();
-}
-
-#[test]
-fn an_agent_of_staged_conversations_is_replayed() {
-    let records = replayed("sage", stages);
-    let outcomes: Vec<_> = records.iter().flat_map(|record| &record.transcript.tool_calls).collect();
-    let has = |of: fn(&ToolOutcome) -> bool| outcomes.iter().any(|call| of(&call.outcome));
-    assert!(
-        has(|outcome| matches!(outcome, ToolOutcome::Frames { frames } if frames.len() == 10)),
-        "{outcomes:?}"
-    );
-    assert!(
-        has(|outcome| matches!(outcome, ToolOutcome::Malformed { .. })),
-        "the other videos are not there"
-    );
-    let rounds = records.iter().map(|record| record.transcript.calls.len()).max();
-    assert!(rounds > Some(3), "{rounds:?}");
-    let right = records.iter().map(|record| record.own.as_ref().unwrap().score.value).sum::<f64>();
-    assert!(right > 0.0 && right < records.len() as f64);
-}
-
 /// Video-o3's calls for A and B, answers for the others.
 fn groundings(answer: &mut Value) {
     let content = &mut answer["choices"][0]["message"]["content"];

@@ -174,13 +174,6 @@ impl<'a> Module<'a> {
         self.assigned(name).iter().filter_map(sum).collect()
     }
 
-    /// The sentences in what is assigned to a name, in source order.
-    pub(crate) fn sentences(&self, name: &str) -> Vec<String> {
-        let mut found = Vec::new();
-        self.assigned(name).iter().for_each(|assigned| collect(assigned, &mut found));
-        found.iter().filter_map(constant_text).filter(|text| text.contains(' ')).collect()
-    }
-
     /// The f-string of a `return`, with exactly these values, in this order.
     pub(crate) fn returned_template(&self, wanted: &[&str]) -> Result<Template, ImportError> {
         let found = statements(&self.body).into_iter().filter_map(|statement| match statement {

@@ -8,7 +8,6 @@ use super::expressions::{constant_text, is_name};
 use super::fstrings::{slots, template, without_formats};
 use super::shapes::{Module, statements};
 use paravt_suite::protocol::Template;
-use paravt_suite::protocol::template::Piece;
 
 impl Module<'_> {
     /// The definition of a function `@app.tool(name=…, description=…)` whose arguments are `Annotated[str | float,
@@ -37,18 +36,6 @@ impl Module<'_> {
         self.as_wanted("exceptions", raised.collect(), wanted)
     }
 
-    /// Texts and f-strings of `return …, "…"`, without empty ones: exactly these values, in this order.
-    pub(crate) fn refusals(&self, wanted: &[&[&str]]) -> Result<Vec<Template>, ImportError> {
-        let refusals = statements(self.statements()).into_iter().filter_map(|statement| match statement {
-            Stmt::Return(returned) => match returned.value.as_deref()? {
-                Expr::Tuple(pair) => template(pair.elts.get(1)?).filter(|text| *text != plain("")),
-                _ => None,
-            },
-            _ => None,
-        });
-        self.as_wanted("refusals", refusals.collect(), wanted)
-    }
-
     fn as_wanted(
         &self,
         what: &str,
@@ -62,10 +49,6 @@ impl Module<'_> {
             false => Err(self.shape(format!("{} texts of {what} with {wanted:?}", wanted.len()))),
         }
     }
-}
-
-fn plain(text: &str) -> Template {
-    Template(vec![Piece::Text(text.to_owned())])
 }
 
 fn definition(function: &StmtFunctionDef) -> Option<Value> {

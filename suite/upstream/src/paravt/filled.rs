@@ -49,7 +49,7 @@ pub static LONGVT: Filled = Filled {
     },
 };
 
-/// SAGE's prompt of its first conversation, with the tools that its import has.
+/// SAGE's prompt of its first conversation, with the tools that need no other service.
 pub static SAGE: Filled = Filled {
     name: "paravt+sage",
     mode: "agentic_sage",

@@ -6,7 +6,6 @@ mod dialects;
 mod framethinker;
 mod longvt;
 mod own;
-mod sage;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use paravt_suite::message::Part;
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::{Clips, CodeRules, PromptMode, Protocol, Stages, render};
+use paravt_suite::protocol::{Clips, CodeRules, PromptMode, Protocol, render};
 use paravt_suite::sample::{Question, Sample};
 use paravt_suite::task::{Task as _, TaskSpec};
 
@@ -80,9 +80,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(clips) = &own.clips {
         return show_clips(&protocol, clips);
     }
-    if let Some(stages) = &own.stages {
-        return show_stages(stages);
-    }
     let turn = |turn| -> anyhow::Result<String> {
         let prompt = render::later_question(&protocol, own, turn, &sample, &args.mode, &switches)?;
         Ok(texts(&render::own_response(&protocol, own, &prompt, turn, (0.0, 0.0), Vec::new())?))
@@ -133,23 +130,6 @@ fn show_clips(protocol: &Protocol, clips: &Clips) -> anyhow::Result<()> {
         println!("--- {title} ---\n{}", text.render(&given)?);
     }
     println!("--- chat template ---\n{}", clips.chat_template);
-    Ok(())
-}
-
-/// The texts of an agent with conversations of two messages each.
-fn show_stages(stages: &Stages) -> anyhow::Result<()> {
-    let given = ["previous", "context", "question", "video", "results"].map(by_name);
-    let message = stages.message.render(&given.each_ref().map(|(slot, text)| (*slot, &**text)))?;
-    let given = ["event", "begin", "end"].map(by_name);
-    let grounding = stages.grounding.render(&given.each_ref().map(|(slot, text)| (*slot, &**text)))?;
-    for (title, text) in [
-        ("system of later conversations", &stages.reasoner),
-        ("user", &message),
-        ("system where a tool asks", &stages.aside),
-        ("user, for a moment", &grounding),
-    ] {
-        println!("--- {title} ---\n{text}");
-    }
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Replies of agents: calls, answers, scores.
 
 use paravt_upstream::{
-    conan, eva, framethinker, longvt, sage, time_r1, video_o3, video_r1, videochat_r1, videozoomer,
+    conan, eva, framethinker, longvt, time_r1, video_o3, video_r1, videochat_r1, videozoomer,
 };
 use serde_json::{Value, json};
 
@@ -26,7 +26,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function { name: "longvt_answers", outputs: &["answer"], run: longvt_answer },
     Function { name: "longvt_letters", outputs: &["letter"], run: longvt_letter },
     Function { name: "longvt_scores", outputs: &["score"], run: longvt_score },
-    Function { name: "sage_objects", outputs: &["object"], run: sage_object },
     Function { name: "video_o3_calls", outputs: &["call"], run: video_o3_call },
 ];
 
@@ -129,10 +128,4 @@ fn video_o3_call(case: &Value) -> Option<Value> {
     let call = video_o3::grounding(text(case, "text")?).ok();
     let call = call.map(|call| json!([number(call.start), number(call.end), call.strategy]));
     Some(json!({ "call": call }))
-}
-
-/// The object, or nothing where it cannot be repaired.
-fn sage_object(case: &Value) -> Option<Value> {
-    let object = sage::clean_json(text(case, "text")?).ok();
-    Some(json!({ "object": object.map(|object| object.to_json()) }))
 }

@@ -1,2 +1,0 @@
-def clean_json(text):
-    raise JSONParsingError(message=f"No JSON: {e}", invalid_json_string=x)

@@ -207,18 +207,26 @@ fn target(headers: &HeaderMap) -> Option<String> {
 /// messages of FastAPI, which repeats the request beside them.
 fn words(error: &Value) -> Option<String> {
     if let Some(message) = error["message"].as_str() {
-        return Some([message, error["metadata"]["raw"].as_str().unwrap_or_default()].join(" ").trim().to_owned());
+        return Some(
+            [message, error["metadata"]["raw"].as_str().unwrap_or_default()].join(" ").trim().to_owned(),
+        );
     }
     match &error["detail"] {
         Value::String(detail) => Some(detail.clone()),
-        Value::Array(all) => Some(all.iter().filter_map(|one| one["msg"].as_str()).collect::<Vec<_>>().join(" ")),
+        Value::Array(all) => {
+            Some(all.iter().filter_map(|one| one["msg"].as_str()).collect::<Vec<_>>().join(" "))
+        }
         _ => None,
     }
 }
 
 /// What a server calls an error, beside its message: `exceed_context_size_error`, `context_length_exceeded`.
 fn kind(error: &Value) -> String {
-    ["type", "code", "error_type"].iter().filter_map(|name| error[*name].as_str()).collect::<Vec<_>>().join(" ")
+    ["type", "code", "error_type"]
+        .iter()
+        .filter_map(|name| error[*name].as_str())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn class_of(status: u16, said: &str) -> ErrorClass {

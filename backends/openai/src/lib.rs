@@ -271,7 +271,10 @@ impl OpenAi {
             };
             if tries >= self.config.max_tries.min(FIRST_TRIES) || !failure.retryable() {
                 // A server that answers may still serve a model that it cannot list.
-                if matches!(failure.class, ErrorClass::Server | ErrorClass::BadRequest | ErrorClass::Malformed) {
+                if matches!(
+                    failure.class,
+                    ErrorClass::Server | ErrorClass::BadRequest | ErrorClass::Malformed
+                ) {
                     failure.message +=
                         "; it gives no list of models (GET /v1/models): name the model with --model";
                 }

@@ -93,7 +93,9 @@ fn check_header(header: &StringRecord) -> Result<(), Problem> {
     let mut names: Vec<&str> = header.iter().collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Problem::Format(format!("line 1: two columns have the name `{}`; rename one", pair[0]))),
+        Some(pair) => {
+            Err(Problem::Format(format!("line 1: two columns have the name `{}`; rename one", pair[0])))
+        }
         None => Ok(()),
     }
 }

@@ -12,8 +12,8 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-pub use layout::{Folders, Found, Layout};
 pub use json::parse_json;
+pub use layout::{Folders, Found, Layout};
 pub use limits::{JsonRow, MAX_ROWS, UNREADABLE};
 pub use root::{DataRoot, HubSource};
 pub(crate) use row::excerpt;

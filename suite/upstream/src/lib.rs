@@ -89,7 +89,9 @@ pub enum ReferenceError {
     #[error("protocol {protocol}: unknown reference `{name}`; this build has {known}")]
     Unknown { protocol: String, name: String, known: String },
     /// Of the release only a text is here.
-    #[error("protocol {protocol}: its authors' loop is not part of this suite, only its text, with which `{filled}` asks")]
+    #[error(
+        "protocol {protocol}: its authors' loop is not part of this suite, only its text, with which `{filled}` asks"
+    )]
     TextAlone { protocol: String, filled: &'static str },
     /// The release has no frames of its own.
     #[error(

@@ -94,8 +94,15 @@ fn read(reply: &Reply, options: &Options) -> Said {
         }
     }
     // A reply that is one answer; where more follows, its beginning is a statement among others.
+    if is_several(&reply.text, options) {
+        return Open;
+    }
     match short(&reply.text, options) {
         Nothing => {}
+        // `He feeds the dog, which is option B`
+        One(letter, "option_text") if contradicts(last_statement(&reply.text, options), letter) => {
+            return Open;
+        }
         One(_, "option") if !is_whole(&reply.text, options) => {}
         // `A, B and D can be excluded. What remains is C.`
         Open if matches!(last_statement(&reply.text, options), One(_, "answer_is" | "called_right")) => {}
@@ -105,6 +112,47 @@ fn read(reply: &Reply, options: &Options) -> Said {
         Nothing => implied(&reply.text, options),
         said => said,
     }
+}
+
+/// Whether a statement is another letter, or leaves the question open.
+fn contradicts(statement: Said, letter: char) -> bool {
+    statement != Nothing && !matches!(statement, One(other, _) if other == letter)
+}
+
+/// Whether a text is several options and nothing else: letters, letters with their texts, or texts.
+fn is_several(text: &str, options: &Options) -> bool {
+    static JOINED: LazyLock<Regex> = LazyLock::new(|| {
+        regex(r"^[(\[]?[A-Z][)\]]?[、,，和与/&]\s*[(\[]?[A-Z][)\]]?\s*都(?:对|對|是?正确|是?正確|可以|符合)")
+    });
+    if text.contains(['✓', '✔', '✅', '☑', '✗', '✘', '❌']) {
+        return false;
+    }
+    let (said, mut at, mut found) = (words(text), 0, Vec::new());
+    while at < said.len() {
+        let label = said[at].chars().next().filter(|_| said[at].len() == 1).and_then(|c| options.letter(c));
+        let own =
+            label.and_then(|letter| options.text_of(letter)).filter(|own| said[at + 1..].starts_with(own));
+        match (label, own, options.begun(&said[at..])) {
+            (Some(letter), Some(own), _) => {
+                found.push(letter);
+                at += 1 + own.len();
+            }
+            (_, _, Some((letter, taken))) => {
+                found.push(letter);
+                at += taken;
+            }
+            (Some(letter), ..) => {
+                found.push(letter);
+                at += 1;
+            }
+            _ => break,
+        }
+    }
+    let is_whole = at == said.len()
+        && found.len() > 1
+        && found.iter().enumerate().all(|(at, letter)| !found[..at].contains(letter));
+    let is_spaced = text.contains(char::is_whitespace) || text.contains(['(', '[']);
+    is_whole && is_spaced || JOINED.is_match(text)
 }
 
 /// Whether a letter and its own text, or its explanation in the same sentence, are all that a text holds.

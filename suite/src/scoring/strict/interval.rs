@@ -1,5 +1,6 @@
 //! The interval of a video that a reply names.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -72,9 +73,7 @@ fn in_json(value: &Value) -> Vec<TimeSpan> {
             }
             all => all.iter().flat_map(in_json).collect(),
         },
-        Value::Object(fields) if fields.iter().any(|(name, value)| name == "answer" && value.is_null()) => {
-            Vec::new()
-        }
+        Value::Object(fields) if fields.iter().any(|(name, value)| says_none(name, value)) => Vec::new(),
         Value::Object(fields) => {
             /// Keys of the answer beside candidates for it.
             const ANSWERS: [&str; 5] = ["answer", "final", "final_answer", "prediction", "selected"];
@@ -85,13 +84,26 @@ fn in_json(value: &Value) -> Vec<TimeSpan> {
             /// Parts of keys whose numbers are not times.
             const OTHER: [&str; 9] =
                 ["frame", "video", "point", "box", "resolution", "search", "size", "pixel", "index"];
-            let is_other = |name: &str| OTHER.iter().any(|other| name.to_lowercase().contains(other));
+            const OTHER_WORDS: [&str; 12] = [
+                "idx", "page", "line", "score", "ratio", "norm", "percent", "pct", "token", "char", "row",
+                "x",
+            ];
+            let is_other = |name: &str| {
+                OTHER.iter().any(|other| name.to_lowercase().contains(other))
+                    || key_words(name).iter().any(|word| OTHER_WORDS.contains(&word.as_str()))
+            };
+            let unit = fields.iter().find(|(name, _)| matches!(name.as_str(), "unit" | "units"));
+            let unit =
+                unit.and_then(|(_, unit)| key_words(unit.as_str()?).iter().find_map(|word| factor(word)));
             let of = |names: &[&str]| {
                 let found = fields.iter().find(|(name, _)| {
-                    let name = name.to_lowercase();
-                    !is_other(&name) && names.iter().any(|known| name.contains(known))
+                    let lower = name.to_lowercase();
+                    !is_other(name) && names.iter().any(|known| lower.contains(known))
                 });
-                found.and_then(|(_, value)| time(value))
+                let (name, value) = found?;
+                let own = key_words(name).iter().find_map(|word| factor(word)).or(unit).unwrap_or(1.0);
+                // A time with a unit of its own is in seconds already.
+                time(value).map(|time| if value.is_number() { time * own } else { time })
             };
             let start = of(&["start", "begin", "from", "开始", "beginn", "début", "inicio"]);
             let end =
@@ -110,10 +122,43 @@ fn in_json(value: &Value) -> Vec<TimeSpan> {
     }
 }
 
+/// Whether a field says that there is no interval.
+fn says_none(name: &str, value: &Value) -> bool {
+    match name.to_lowercase().as_str() {
+        "answer" => value.is_null(),
+        "found" | "exists" | "present" | "visible" | "occurs" | "detected" => *value == Value::Bool(false),
+        "error" => value.as_str().is_some_and(|text| !text.is_empty()),
+        _ => false,
+    }
+}
+
+/// Words of a key in lower case: `startMs`, `start_ms`.
+fn key_words(name: &str) -> Vec<String> {
+    let mut all = vec![String::new()];
+    for c in name.chars() {
+        if c.is_uppercase() || !c.is_alphanumeric() {
+            all.push(String::new());
+        }
+        if let Some(word) = all.last_mut().filter(|_| c.is_alphanumeric()) {
+            word.extend(c.to_lowercase());
+        }
+    }
+    all
+}
+
+/// Seconds of a unit in a key.
+fn factor(word: &str) -> Option<f64> {
+    match word {
+        "ms" | "msec" | "millis" | "milliseconds" => Some(0.001),
+        "min" | "mins" | "minute" | "minutes" => Some(60.0),
+        _ => None,
+    }
+}
+
 /// The interval of running text.
 fn in_text(text: &str) -> Option<(TimeSpan, &'static str)> {
     static ORDINAL: LazyLock<Regex> = LazyLock::new(|| regex(r"(\d)(?:st|nd|rd|th)\b"));
-    let text = &ORDINAL.replace_all(text, "$1").replace('_', " ");
+    let text = &without_numbers(&ORDINAL.replace_all(text, "$1")).replace('_', " ");
     let figures: Vec<Figure> =
         figures(text).into_iter().map(|figure| with_unit_before(text, figure)).collect();
     let from_start = figures.iter().filter_map(|figure| from_beginning(text, figure));
@@ -311,7 +356,12 @@ fn is_aside(head: &str) -> bool {
             r"(?i)(?:\b(?:(?:shop|store|office|museum|library)\b[^.\n]*\bopens?|scheduled?|schedule|office hours|timetable|(?:bus|train) (?:leaves|departs|arrives|runs|times?)|clock|watch|confidence|probability|temperature|in real life|o'clock)\b[^.\n]*|\bscore\b[^.,\n]{0,30}|\b(?:whole|entire|full|total)\s+(?:length|duration|video|clip)\b[^.\n]*|\((?:confidence|about|in real life)[^)]*)$",
         )
     });
-    ASIDE.is_match(head)
+    static SCENE: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)(?:^\W*(?:the )?(?:open(?:ing hours)?|flight(?: is)?|(?:bible )?verses?|psalm|john|rooms?|gates?|seats?|bus|sections?|exercises?|sizes|mon-fri)|\bscale (?:of|from)|\bsays open)\W*$",
+        )
+    });
+    ASIDE.is_match(head) || SCENE.is_match(head)
 }
 
 /// A time called the start and a time behind or before it called the end.
@@ -385,18 +435,27 @@ impl Role {
     }
 }
 
+/// A numbered list of at least two lines without its numbers.
+fn without_numbers(text: &str) -> Cow<'_, str> {
+    static MARKER: LazyLock<Regex> = LazyLock::new(|| regex(r"(?m)^\s*(?:\d{1,2}|[a-z])[.)][ \t]+"));
+    match MARKER.find_iter(text).count() {
+        0 | 1 => Cow::Borrowed(text),
+        _ => MARKER.replace_all(text, ""),
+    }
+}
+
 /// Whether the interval is denied, or somebody else's.
 fn is_denied(text: &str, pair: &Pair) -> bool {
     static FROM: LazyLock<Regex> =
         LazyLock::new(|| regex(r"(?i)\s*\b(?:from|between|at|in|during|von|zwischen|de|entre|从|在)?\W*$"));
     static BEHIND: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)^[^.\n]{0,60}\b(?:is|was|are|seems?)\s+(?:not|wrong|incorrect|too)\b|^\s*(?:long|ago|later|earlier|in (?:length|duration)|does not|doesn't|[ap]\.?m\b)|^[)\s]*(?:does not|doesn't)",
+            r"(?i)^[^.\n]{0,60}\b(?:is|was|are|seems?)\s+(?:not|wrong|incorrect|too)\b|^\s*(?:long|ago|later|earlier|in (?:length|duration)|does not|doesn't|[ap]\.?m\b)|^[)\s]*(?:does not|doesn't)|^[^.\n]{0,60}(?:\b(?:nothing|absent|missing|not found|found (?:nothing|no)|without finding|nicht (?:vor|zu sehen)|nichts|rien|nada|nulla|ничего)\b|没有|沒有|未出现|ではありま|ではな|起こりま|ありません|아닙|아니|나타나지 않|없습)",
         )
     });
     static NOT: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)\b(?:does not|doesn't|do not|did not|didn't|not (?:occur|happen|appear|shown|visible)|never (?:occurs|happens|appears)|no one|nobody|no (?:moment|such|evidence|sign)|absent|not (?:sure|clear|certain)|doubt|hardly|error|failed|timeout|dauert|lasts? for|nicht|n'\w+ pas)\b|没有|不在|未出现",
+            r"(?i)\b(?:isn't|aren't|wasn't|could not be|couldn't be|nothing|does not|doesn't|do not|did not|didn't|not (?:occur|happen|appear|shown|visible)|never (?:occurs|happens|appears)|no one|nobody|no (?:moment|such|evidence|sign)|absent|not (?:sure|clear|certain)|doubt|hardly|error|failed|timeout|dauert|lasts? for|nicht|n'\w+ pas|no (?:ocurre|sucede|aparece)|non (?:succede|accade|appare)|não (?:ocorre|acontece|aparece)|не (?:происходит|появляется))\b|没有|不在|未出现|不是|并不|并非",
         )
     });
     static LENGTH: LazyLock<Regex> = LazyLock::new(|| {

@@ -121,6 +121,7 @@ pub(super) static LEADS: LazyLock<Vec<Lead>> = LazyLock::new(|| {
         lead(Strong, r"উত্তর\s*(?:হলো|হল|হচ্ছে|:)\s*|விடை\s*:\s*"),
         lead(Strong, r"\bđáp án (?:đúng |chính xác )?(?:là|:)\s*"),
         // Indonesian, Malay
+        lead(Weak, r"\bjawabannya\s+"),
         lead(
             Strong,
             r"\b(?:(?:jawab|jawap|pilih)an(?:nya|\s+saya)?(?:\s+(?:(?:yang\s+)?(?:paling\s+)?(?:benar|tepat|betul|sesuai|akhir)(?:nya)?))?|yang\s+(?:paling\s+)?(?:benar|tepat|betul|sesuai))\s*(?:adalah|ialah|yaitu|:|=)+\s*(?:opsi|pilihan|jawaban|huruf|:|,|\s)*",
@@ -150,7 +151,7 @@ pub(super) static LEADS: LazyLock<Vec<Lead>> = LazyLock::new(|| {
         // Japanese, Korean
         lead(
             Strong,
-            r"(?:ではなく|而是|아니라|\bsondern|\bbut rather|\bsino|,\s*а)\s*(?:option|die|la|选项|選択肢)?\s*",
+            r"(?:ではなく|而是|아니라|\bsondern|\bbut rather|\bsino|,\s*а|\bbensì|\bmas sim|\bmelainkan|\bmà là|\blecz|بل|बल्कि|\bpas [A-Z],? mais|\bniet [A-Z],? maar)\s*(?:option|die|la|选项|選択肢)?\s*",
         ),
         lead(
             Strong,
@@ -269,9 +270,27 @@ pub(super) static NEGATED: LazyLock<Regex> = LazyLock::new(|| {
 /// Words that take back what was said.
 pub(super) static TAKEN_BACK: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"(?i)(?:^|[.!?…\n—–-]\s*)(?:no,? wait|no,? it's not|wait[,.!…—-]|wait\s*$|hmm+|on reflection|on second look|that was (?:a mistake|wrong)|this is wrong|that's a mistake|hold on|scratch that|actually,? I (?:cannot|can't|have to correct)|sorry,? \(?[A-Z]\)? is (?:wrong|incorrect)|actually,? no|no, that|on second thoughts?|but wait|that's (?:wrong|not right)|that is (?:wrong|not right)|that can't be|oh no|等等|不对|不對|いや)",
+        r"(?i)(?:^|[.!?…\n—–-]\s*)(?:no,? wait|no,? it's not|wait[,.!…—-]|wait\s*$|hmm+|on reflection|on second look|that was (?:a mistake|wrong)|this is wrong|that's a mistake|hold on|scratch that|actually,? I (?:cannot|can't|have to correct)|sorry,? \(?[A-Z]\)? is (?:wrong|incorrect)|actually,? no|no, that|on second thoughts?|but wait|that's (?:wrong|not right)|that (?:is|was) (?:wrong|incorrect|not right|not correct)|that can't be|I (?:take|took) (?:that|it|this) back|never mind|scrap that|strike that|sorry,? I (?:have to|must) retract|actually,? that(?:'s| is) (?:wrong|incorrect)|but no,|but I cannot confirm|oh no|等等|不对|不對|いや)",
     )
 });
+
+/// A denial behind a letter, in languages that put it there: `B ではありません`, `B가 아닙니다`, `B değil`.
+pub(super) static TURNED_DOWN: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r#"(?i)^[^\S\n]*[)\]}"'’]*[^\S\n]*(?:[-–—]\s*)?(?:번)?(?:(?:が|は|も)\s*)?(?:(?:正解|答え|正しい)\s*)?(?:では?な|では?あり|ではご|じゃな|じゃあり|とは言|とは限|とはいえ|(?:은|는|이|가)?\s*(?:아니|아닙|아닌|아님|오답|틀)|라고 할 수 없|일 수도 있|(?:सही\s+|गलत|)(?:नहीं|गलत)|是?(?:错|錯|不对|不對|不正确|不正確)|خاطئ|خطأ|غير صحيح|ليس|نیست|değil|olamaz|yanlış|salah\b|bukan\b|không (?:đúng|phải)|не\s?верн|неправильн)"#,
+    )
+});
+
+/// A line about an answer that is not the reply's own: `Runner-up: C`, `Previous answer: A`.
+pub(super) static ASIDE: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"(?i)^[^\p{L}\p{N}\n]*(?:my |the |a )?(?:runner[\s-]?up|second(?:ary)?\b|2nd|next[\s-]best|third|another|previous|earlier|initial|original|first (?:thought|guess|impression|idea)|old\b|user\b|student\b|rejected|discarded|eliminated|excluded|not (?:chosen|selected|the answer)|your\b|unlikely|less likely|least\b|worst|wrong|incorrect|false\b|most common|common|distractor|backup|fallback|zweit|falsch|deuxième|mauvaise|segunda|seconda|запасной|второ|неправильн|неверн|오답|次选|次選|第二|错误|錯誤)[^:：=\n]{0,40}[:：=]",
+    )
+});
+
+/// The same where nothing else is said, `Alternativa: B` is an answer.
+pub(super) static OTHER_OPTION: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"(?i)^[^\p{L}\n]*alternativ\w*\b[^:：=\n]{0,20}[:：=]"));
 
 /// A text says that it cannot answer.
 pub(super) static REFUSED: LazyLock<Regex> = LazyLock::new(|| {
@@ -379,7 +398,7 @@ pub(super) fn is_of_other_answer(before: &str) -> bool {
 pub(super) fn is_clause_denied(before: &str) -> bool {
     static DENIED: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)\b(?:neither|none of|nothing|mistake to|wrong to|don't|do not|doesn't|does not|didn't|did not|cannot|can't|no (?:evidence|sign|reason|proof)|not (?:sure|clear|certain|think|believe|convinced)|unlikely|doubt|wouldn't|would not|hardly|hard to|impossible|difficult to|nicht|ne pense pas|no creo|не)\b|不认为|不觉得|无法|無法|とは思わ",
+            r"(?i)\b(?:neither|none of|nothing|unclear|unsure|uncertain|(?:might|may|could) think|(?:asks?|asked|asking|wonders?) (?:if|whether)|mistake to|wrong to|don't|do not|doesn't|does not|didn't|did not|cannot|can't|no (?:evidence|sign|reason|proof)|not (?:sure|clear|certain|think|believe|convinced)|unlikely|doubt|wouldn't|would not|hardly|hard to|impossible|difficult to|nicht|ne pense pas|no creo|не)\b|不认为|不觉得|无法|無法|とは思わ",
         )
     });
     let clause = before.rsplit([',', ';', ':', '—', '，', '；']).next().unwrap_or(before);

@@ -57,7 +57,8 @@ fn read(reply: &Reply) -> Option<(f64, &'static str)> {
         return kept(found);
     }
     // What follows a number in brackets or behind a colon explains it.
-    static PART: LazyLock<Regex> = LazyLock::new(|| regex(r"[(:]|,\s*\d+ of (?:them|which|those)\b"));
+    static PART: LazyLock<Regex> =
+        LazyLock::new(|| regex(r"\(\D|:(?:\D|$)|,\s*\d+ of (?:them|which|those)\b"));
     static ALTERNATIVE: LazyLock<Regex> =
         LazyLock::new(|| regex(r"(?i)^[(:]?\s*(?:or|maybe|possibly|perhaps)\b"));
     let head = PART
@@ -142,7 +143,7 @@ fn in_json(value: &Value) -> Option<f64> {
 fn is_bound(before: &str) -> bool {
     static BOUND: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)(?:\bmore than|\bless than|\bfewer than|\bat least|\bat most|\bup to|\bover|\bunder|\babove|\bbelow|\bbetween|\bno more than|\bas many as|\ba minimum of|\ba maximum of|\bmehr als|\bmindestens|\bhöchstens|\bweniger als|\bzwischen|\bplus de|\bmoins de|\bau moins|\bau plus|\bentre|\bmás de|\bal menos|\bmenos de|\bpelo menos|\bmais de|\bpiù di|\balmeno|\bgreater than|\bwithin|\bupwards of|\bexceeds?|\bmin\.?|\bmax\.?|\bminimum|\bmaximum|>|<|≥|≤|超过|超過|至少|不少于|多于|少于|最多|不到)\s*$",
+            r"(?i)(?:\bmore than|\bless than|\bfewer than|\bat least|\bat most|\bup to|\bover|\bunder|\babove|\bbelow|\bbetween|\bno more than|\bas many as|\ba minimum of|\ba maximum of|\bmehr als|\bmindestens|\bhöchstens|\bweniger als|\bzwischen|\bplus de|\bmoins de|\bau moins|\bau plus|\bentre|\bmás de|\bal menos|\bmenos de|\bpelo menos|\bmais de|\bpiù di|\balmeno|\bgreater than|\bwithin|\bupwards of|\bexceeds?|\bmin\.?|\bmax\.?|\bminimum|\bmaximum|>|<|≥|≤|не менее|не более|больше|меньше|более|менее|минимум|максимум|\bmeno di|\bal massimo|\bkurang dari|\blebih dari|\bsetidaknya|\bpaling (?:sedikit|banyak)|\bhơn|\bít nhất|\bnhiều nhất|\bmeer dan|\bminder dan|\bminstens|\bhoogstens|\bwięcej niż|\bmniej niż|\bco najmniej|\ben az|\ben fazla|على الأقل|على الأكثر|أكثر من|أقل من|कम से कम|ज्यादा से ज्यादा|少なくとも|最大|최소|최대|적어도|>=|<=|超过|超過|至少有?|不少于|多于|少于|最多|不到)\s*$",
         )
     });
     BOUND.is_match(before)
@@ -152,10 +153,33 @@ fn is_bound(before: &str) -> bool {
 fn is_open(text: &str, figure: &Figure) -> bool {
     static OTHER: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)^\s*(?:[A-Za-z]{0,12}\s+)?(?:or|to|oder|bis|ou|à|o|a|или|до|-|–|—|~|/|或|到|至|か|から)\s*(?:maybe |perhaps |even |possibly )?\d|^(?:\s*[a-z]+)?,?\s*(?:possibly|maybe|perhaps)\s+\d|^\s*(?:[a-z]+\s+)?(?:and|or)\s+(?:maybe|possibly|perhaps)\s+\d|^[^.\n]{0,40}\b(?:if|otherwise)\b|^\s+or,|^\s*(?:[a-z]+\s+)?(?:at least|at most|minimum|maximum|or fewer|or less)\b|^\s*(?:\+|or more|or so many|oder mehr|ou plus|o más|以上|以下|plus\b)|^\s*\w+\s+and\s+\d|^\s*(?:[a-z]{1,2}\s+)?(?:x|×|by)\s*(?:[2-9]|1[1-9]|10\s*[^\s\d^])",
+            r"(?i)^\s*(?:[A-Za-z]{0,12}\s+)?(?:or|to|oder|bis|ou|à|o|a|или|до|-|–|—|~|/|或|到|至|か|から)\s*(?:maybe |perhaps |even |possibly )?\d|^(?:\s*[a-z]+)?,?\s*(?:possibly|maybe|perhaps)\s+\d|^\s*(?:[a-z]+\s+)?(?:and|or)\s+(?:maybe|possibly|perhaps)\s+\d|^[^.\n]{0,40}\b(?:if|otherwise)\b|^\s+or,|^\s*(?:[a-z]+\s+)?(?:at least|at most|minimum|maximum|or fewer|or less)\b|^\s*(?:\+|or more|or so many|oder mehr|ou plus|o más|\S{0,3}?\s*(?:以上|以下|未満|未满|이상|이하|미만)|plus\b)|^\s*\S*(?:ten|tan|den|dan)\s+(?:fazla|az|çok)|^\s*से\s+(?:अधिक|ज्यादा|कम)|^\s*\w+\s+and\s+\d|^\s*(?:[a-z]{1,2}\s+)?(?:x|×|by)\s*(?:[2-9]|1[1-9]|10\s*[^\s\d^])",
         )
     });
-    OTHER.is_match(close_after(&text[figure.end..])) || is_bound(close_before(text, figure.start))
+    // `1h 30m`
+    let written = &text[figure.start..figure.end];
+    let parts = written
+        .split(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | ','))
+        .filter(|part| !part.is_empty());
+    OTHER.is_match(close_after(&text[figure.end..]))
+        || is_bound(close_before(text, figure.start))
+        || is_turned_down(text, figure)
+        || figure.kind == Kind::Unit && parts.count() > 1
+}
+
+/// Whether words around a number deny it, in languages that have them apart from the verb or behind the number.
+fn is_turned_down(text: &str, figure: &Figure) -> bool {
+    static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)(?:\b(?:não|no|non)\s+(?:é|são|há|es|son|hay|è|sono|ci sono)|\bbukan|\bkhông phải(?: là)?|\bniet|\bnie(?: jest| to)?|\bnot|ليس|ليست)\s*$",
+        )
+    });
+    static BEHIND: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)^\s*\S{0,8}\s*(?:では?ありません|ではな|じゃな|(?:가|이|은|는)\s*아니|(?:가|이|은|는)\s*아닙|değil|नहीं)",
+        )
+    });
+    BEFORE.is_match(close_before(text, figure.start)) || BEHIND.is_match(close_after(&text[figure.end..]))
 }
 
 /// Whether a figure counts nothing: a clock time, an ordinal, part of a date or a name.
@@ -275,7 +299,7 @@ fn last_statement(text: &str, tier: Tier) -> Option<(usize, Option<(f64, &'stati
     static TOTALS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         [
             r"(?i)\b(?:it|that|this)\s+(?:must|should|would|has to|can only)\s+be\s*",
-            r"(?i)\b(?:no|wait|sorry|correction|rather)\b[,:\s]+(?:it's|it is|make that|that's)?\s*",
+            r"(?i)\b(?:no|wait|sorry|correction|rather|actually)\b[,:\s]+(?:it's|it is|make that|that's)?\s*",
             r"(?i)\bnot\s+\d+\W+but\s*(?:rather)?\s*",
             r"(?i)\b(?:correct|right|final|true|actual)\s+(?:number|count|figure|value|distance|size)\s+(?:is|would be)\s*",
             r"(?i)\bmeans\s+(?:that\s+)?",
@@ -424,7 +448,7 @@ fn with_digits(text: &str) -> String {
     });
     static NO_ONE: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)\bone\s+(?:second,|moment|hundred|thousand|million|of|can|could|may|might|must|should|who|that|from|has|sees|would)\b",
+            r"(?i)\bone\s+(?:second,|third|half|quarter|fifth|tenth|moment|hundred|thousand|million|of|can|could|may|might|must|should|who|that|from|has|sees|would)\b",
         )
     });
     static NONE: LazyLock<Regex> = LazyLock::new(|| {
@@ -440,7 +464,7 @@ fn with_digits(text: &str) -> String {
         LazyLock::new(|| regex(r"(\d+(?:\.\d+)?)\s*(?:×|x|\\times|·)\s*10\s*\^\s*\{?(-?\d{1,2})\}?"));
     static SCALE: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)\b(\d+(?:\.\d+)?)\s*(?:(thousand|tausend|mille|mil)\b|(millions?|millionen|millones)\b|(billions?|milliarden?)\b|(万|萬)|(億|亿))",
+            r"(?i)\b(\d+(?:\.\d+)?)\s*(?:(thousand|tausend|mille|mil)\b|(millions?|millionen|millones|mio\.?|mln)\b|(billions?|milliarden?|bn)\b|(万|萬|만)|(億|亿|억)|(千|천)|(hundred)\b)",
         )
     });
     static POINTED: LazyLock<Regex> = LazyLock::new(|| regex(r"\b(\d{1,3})\.(\d{3})( \p{Lu}\p{Ll}{3,})"));
@@ -449,13 +473,13 @@ fn with_digits(text: &str) -> String {
         _ => found[0].to_owned(),
     };
     let scaled = |found: &Captures<'_>| {
-        let factors = [1e3, 1e6, 1e9, 1e4, 1e8];
+        let factors = [1e3, 1e6, 1e9, 1e4, 1e8, 1e3, 1e2];
         let factor = factors.iter().zip(2..).find(|(_, group)| found.get(*group).is_some());
         found[1].parse::<f64>().map_or(found[0].to_owned(), |value| {
             (value * factor.map_or(1.0, |(factor, _)| *factor)).to_string()
         })
     };
-    let text = with_words_of_scale(text);
+    let text = signed(&with_words_of_scale(text));
     let text = POWER.replace_all(&text, powered);
     let text = SCALE.replace_all(&text, scaled);
     let text = POINTED.replace_all(&text, "$1$2$3");
@@ -498,11 +522,26 @@ fn with_digits(text: &str) -> String {
     MIXED.replace_all(&text, "$1.5").into_owned()
 }
 
+/// A minus in words as a sign, without what a measurement may be off by: `minus 5`, `零下5度`, `3.5 ± 0.2`.
+fn signed(text: &str) -> String {
+    static WORD: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)(^|[^\d\s)]\s*)(?:\b(?:minus|negative|минус)\s+|零下|マイナス|영하\s*)(\d)|(^|[^\d\s)]\s*)\b(?:menos|moins|meno)\s+(\d+\s*(?:°|grad|degr|gradi))",
+        )
+    });
+    static ERROR: LazyLock<Regex> = LazyLock::new(|| regex(r"[\s,]*(?:±|\+/-|\+-)\s*\d+(?:\.\d+)?"));
+    let text = ERROR.replace_all(text, "");
+    WORD.replace_all(&text, "$1$3 -$2$4").into_owned()
+}
+
 /// `a dozen`, `10k`, `twice`, `3 of the 5` as numbers.
 fn with_words_of_scale(text: &str) -> String {
     static HALF: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\bhalf a (million|dozen)\b"));
     static DOZEN: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:(\d+) dozen|a dozen|twice|once)\b"));
-    static KILO: LazyLock<Regex> = LazyLock::new(|| regex(r"\b(\d+(?:\.\d+)?)([kM])\b"));
+    static DOZENS: LazyLock<Regex> = LazyLock::new(|| {
+        regex(r"(?i)\b(?:(two|zwei)|(three|drei)|(four|vier)|(five|fünf)|(six|sechs)) (?:dozen|dutzend)\b")
+    });
+    static KILO: LazyLock<Regex> = LazyLock::new(|| regex(r"\b(\d+(?:\.\d+)?)([kKM])\b"));
     static POWER: LazyLock<Regex> =
         LazyLock::new(|| regex(r"(^|[^\d.×x·*\s]\s*|^\s*)10\s*\^\s*\{?(-?\d{1,2})\}?"));
     static OUT_OF: LazyLock<Regex> = LazyLock::new(|| regex(r"\b(\d+) (?:out )?of (?:the |all )?\d+\b"));
@@ -513,6 +552,10 @@ fn with_words_of_scale(text: &str) -> String {
         &text,
         |found: &Captures<'_>| if found[1].eq_ignore_ascii_case("dozen") { "6" } else { "500000" },
     );
+    let text = DOZENS.replace_all(&text, |found: &Captures<'_>| {
+        let count = (1..6).find(|group| found.get(*group).is_some()).map_or(0, |group| group + 1);
+        (12 * count).to_string()
+    });
     let text = DOZEN.replace_all(&text, |found: &Captures<'_>| {
         match (found.get(1), found[0].to_lowercase().as_str()) {
             (Some(count), _) => {
@@ -525,7 +568,7 @@ fn with_words_of_scale(text: &str) -> String {
         }
     });
     let text = KILO.replace_all(&text, |found: &Captures<'_>| {
-        let factor = if &found[2] == "k" { 1e3 } else { 1e6 };
+        let factor = if found[2].eq_ignore_ascii_case("k") { 1e3 } else { 1e6 };
         found[1]
             .parse::<f64>()
             .ok()
@@ -584,7 +627,7 @@ fn hangul(text: &str) -> String {
 fn han(text: &str) -> String {
     static HAN: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"([一二两兩三四五六七八九十]{1,3})(\s*(?:[个個把张張只隻辆輛人位名本台扇件条條次米块塊つ匹枚頭头棵朵杯瓶座艘架间間部台層层枝支盏公到至或]|$|[.\n,，、]))",
+            r"([几幾数]?)([一二两兩三四五六七八九十]{1,3})(\s*(?:[个個把张張只隻辆輛人位名本台扇件条條次米块塊つ匹枚頭头棵朵杯瓶座艘架间間部台層层枝支盏公到至或]|$|[.\n,，、]))",
         )
     });
     let digit =
@@ -595,9 +638,15 @@ fn han(text: &str) -> String {
         let tens = tens.map_or(0, |tens| tens.chars().next().map_or(1, digit) * 10);
         tens + ones.chars().next().map_or(0, digit)
     };
-    let replaced = HAN.replace_all(text, |found: &Captures<'_>| match &found[1] {
+    // `七八个`, `二三十个`, `几十个`: about so many.
+    let is_about = |written: &str| {
+        let digits: Vec<bool> = written.chars().map(|c| c != '十').collect();
+        digits.windows(2).any(|two| two[0] && two[1])
+    };
+    let replaced = HAN.replace_all(text, |found: &Captures<'_>| match &found[2] {
         "一" if text.chars().count() > 4 => found[0].to_owned(),
-        written => format!("{}{}", value(written), &found[2]),
+        written if !found[1].is_empty() || is_about(written) => found[0].to_owned(),
+        written => format!("{}{}", value(written), &found[3]),
     });
     replaced.into_owned()
 }

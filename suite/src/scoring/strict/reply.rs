@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Captures, Regex};
 
 use crate::reference::{RESPONSE, Tag};
 use crate::text::half_width;
@@ -42,7 +42,7 @@ impl Reply {
         let open = after.split("<think>").next().unwrap_or(after);
         let tagged = |text: &str| {
             let (body, rest) = last_tag(text)?;
-            Some(Self { after: plain(rest), ..Self::of(body, true, tags) })
+            Some(Self { after: plain(rest), ..Self::of(&body, true, tags) })
         };
         match tagged(open) {
             Some(found) => vec![found],
@@ -93,14 +93,23 @@ fn first_turn(text: &str) -> &str {
 }
 
 /// Body of the last closed answer tag, in either case, and what follows it.
-fn last_tag(text: &str) -> Option<(&str, &str)> {
+fn last_tag(text: &str) -> Option<(Cow<'_, str>, &str)> {
     static TAG: LazyLock<Regex> = LazyLock::new(|| {
         regex(r"(?is)<\s*(?:final[_ -]?)?answer\s*>(.*?)<\s*/\s*(?:final[_ -]?)?answer\s*>")
     });
     static OPEN: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)<\s*(?:final[_ -]?)?answer\s*>"));
-    let found = TAG.captures_iter(text).last()?;
+    let mut all: Vec<Captures<'_>> = TAG.captures_iter(text).collect();
+    let found = all.pop()?;
     let (body, whole) = (found.get(1)?.as_str(), found.get(0)?);
     let body = OPEN.find_iter(body).last().map_or(body, |open| &body[open.end()..]);
+    // `<answer>A</answer> or <answer>C</answer>` is one answer of two letters.
+    static JOINT: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)^\s*(or|and|oder|ou|o|或|または|또는)\s*$"));
+    let before = all.last().and_then(|before| {
+        let between = &text[before.get(0)?.end()..whole.start()];
+        Some((before.get(1)?.as_str(), JOINT.captures(between)?.get(1)?.as_str()))
+    });
+    let body =
+        before.map_or(Cow::Borrowed(body), |(first, joint)| Cow::Owned(format!("{first} {joint} {body}")));
     Some((body, &text[whole.end()..]))
 }
 
@@ -270,11 +279,14 @@ fn plain_char(c: char) -> Option<char> {
 /// A line without Markdown: heading, quote and bullet marks in front, emphasis, code marks, double quotes, table bars.
 fn undressed(line: &str) -> String {
     let mut rest = line.trim();
+    // `>3` is a bound, `> text` a quote.
+    let is_bound = rest.starts_with('>') && rest[1..].starts_with(|c: char| c == '=' || c.is_ascii_digit());
     while let Some(less) = rest
         .strip_prefix(['#', '>', '|', '•', '▪', '●', '◦', '·'])
         .or_else(|| rest.strip_prefix("- "))
         .or_else(|| rest.strip_prefix("* "))
         .or_else(|| rest.strip_prefix("– "))
+        .filter(|_| !is_bound)
     {
         rest = less.trim_start();
     }
@@ -300,7 +312,16 @@ pub(super) fn json(text: &str) -> Option<serde_json::Value> {
     let at_once = |text: &str| serde_json::from_str(text.trim()).ok();
     let unfenced =
         text.trim().trim_start_matches("```json").trim_start_matches("```").trim_end_matches("```");
-    at_once(unfenced).or_else(|| {
+    // Objects behind each other, which may say different things; the same twice is one.
+    static NEXT: LazyLock<Regex> = LazyLock::new(|| regex(r"\}\s*,?\s*\{"));
+    let several = || {
+        let text = unfenced.trim();
+        let list = text.starts_with('{').then(|| format!("[{}]", NEXT.replace_all(text, "},{")))?;
+        let all: Vec<serde_json::Value> = serde_json::from_str(&list).ok()?;
+        let first = all.first()?.clone();
+        Some(if all.iter().all(|one| *one == first) { first } else { serde_json::Value::Array(all) })
+    };
+    at_once(unfenced).or_else(several).or_else(|| {
         let end = text.rfind('}')?;
         let starts = text[..end].match_indices('{').map(|(at, _)| at);
         // From the outermost brace on: an object inside another may be one of several.

@@ -181,8 +181,8 @@ fn unit(text: &str) -> Option<(f64, usize)> {
         _ => 3600.0,
     };
     // The point of an abbreviation, not of a sentence.
-    let is_short = text[name.end()..].strip_prefix('.').is_some_and(|rest| {
-        rest.trim_start().starts_with(|c: char| c.is_lowercase() || c.is_ascii_digit())
-    });
+    let is_short = text[name.end()..]
+        .strip_prefix('.')
+        .is_some_and(|rest| rest.trim_start().starts_with(|c: char| c.is_lowercase() || c.is_ascii_digit()));
     Some((factor, name.end() + usize::from(is_short)))
 }

@@ -8,6 +8,7 @@ use super::Said::{self, Nothing, One, Open};
 use super::follow::{alternatives, ends_text, latin, option_after};
 use super::lists::{is_list, labels};
 use super::sentences::is_refused;
+use crate::scoring::strict::leads::TURNED_DOWN;
 use crate::scoring::strict::options::{Options, words};
 use crate::scoring::strict::reply::{BOX, regex};
 
@@ -45,6 +46,11 @@ pub(super) fn short(text: &str, options: &Options) -> Said {
     if !is_labelled && let Some(letter) = options.named(&said) {
         return One(letter, "option_text");
     }
+    if let Some(letter) = affirmed(text.trim_matches([' ', '.', '!', '。', '"']))
+        .and_then(|word| options.named(&[word.to_owned()]))
+    {
+        return One(letter, "option_text");
+    }
     if is_list(text, options) {
         return Nothing;
     }
@@ -56,7 +62,8 @@ pub(super) fn short(text: &str, options: &Options) -> Said {
     if let Some(soft) = SOFT.find(text) {
         let rest = &text[soft.end()..];
         let said = words(rest);
-        if let Some((letter, taken)) = options.begun(&said)
+        static MARKED: LazyLock<Regex> = LazyLock::new(|| regex(r"^[(\[]*[A-Z][)\]]"));
+        if let Some((letter, taken)) = options.begun(&said).filter(|_| !MARKED.is_match(rest))
             && (taken == said.len() || ends_text(rest, &said, taken))
         {
             return One(letter, "option_text");
@@ -65,6 +72,20 @@ pub(super) fn short(text: &str, options: &Options) -> Said {
     match led(text, options) {
         Nothing => begins_with_text(text, options),
         said => said,
+    }
+}
+
+/// `Nein`, `はい` as the English word.
+fn affirmed(word: &str) -> Option<&'static str> {
+    const YES: [&str; 13] =
+        ["yes", "yeah", "yep", "ja", "oui", "sí", "sì", "sim", "да", "是", "是的", "はい", "네"];
+    const NO: [&str; 12] =
+        ["no", "nope", "nein", "non", "não", "нет", "否", "不是", "不", "いいえ", "아니요", "아니오"];
+    let word = word.to_lowercase();
+    match () {
+        () if YES.contains(&&*word) => Some("yes"),
+        () if NO.contains(&&*word) => Some("no"),
+        () => None,
     }
 }
 
@@ -116,6 +137,9 @@ pub(super) fn led(text: &str, options: &Options) -> Said {
     if is_abbreviation {
         return Nothing;
     }
+    if TURNED_DOWN.is_match(after) {
+        return Nothing;
+    }
     let line = rest.lines().next().unwrap_or_default();
     let said = words(line);
     match options.begun(&said) {
@@ -129,8 +153,13 @@ pub(super) fn led(text: &str, options: &Options) -> Said {
                 false => alternatives(after, options, letter, "option"),
             };
         }
-        // The text of another option.
-        Some((_, taken)) if taken == said.len() => return Open,
+        // The text of another option; of one that is a number, with what is counted.
+        Some((other, taken))
+            if taken == said.len()
+                || other != letter && said[..taken].iter().all(|word| word.parse::<f64>().is_ok()) =>
+        {
+            return Open;
+        }
         _ => {}
     }
     static REASON: LazyLock<Regex> =

@@ -13,7 +13,7 @@ use crate::scoring::strict::reply::regex;
 pub(super) fn alternatives(rest: &str, options: &Options, letter: char, rule: &'static str) -> Said {
     static OTHER: LazyLock<Regex> = LazyLock::new(|| {
         regex(&format!(
-            r"^[)\]}}.:\s(]*?(?:{JOINT}|\s+then\s|\s*[,，、])\s*(?i:possibly |maybe |perhaps |even |also )?(?i:option |choice |answer |opción |opção |option )?[(\[]?([A-Z])(?:[^\w'’]|$|[가-힣ぁ-ん])",
+            r"^[)\]}}.:\s(]*?(?:,?{JOINT}|\s+then\s|\s*[,，、])\s*(?i:possibly |maybe |perhaps |even |also )?(?i:option |choice |answer |opción |opção |option )?[(\[]?([A-Z])(?:[^\w'’]|$|[가-힣ぁ-ん])",
         ))
     });
     static CUT: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)^\s+(?:or|and)\s*$"));

@@ -39,7 +39,9 @@ pub(super) fn implied(text: &str, options: &Options) -> Said {
         let (before, sentence) = sentence_of(text, at);
         let sentence = format!("{before}{}", sentence.strip_prefix(before).unwrap_or(sentence));
         let sentence = sentence.split('\n').next().unwrap_or_default();
-        if is_said(text, at, at) && !is_doubtful(sentence) {
+        static HANDLED: LazyLock<Regex> =
+            LazyLock::new(|| regex(r"(?i)\b(?:click|press|tap|button|on the (?:screen|slide|sign))"));
+        if is_said(text, at, at) && !is_doubtful(sentence) && !HANDLED.is_match(sentence) {
             return One(letter, "only_label");
         }
     }

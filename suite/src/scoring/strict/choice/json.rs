@@ -39,6 +39,9 @@ pub(super) fn in_json(value: &Value, options: &Options) -> Said {
     ];
     /// Beside an answer key: what must not contradict it.
     const TEXTS: [&str; 4] = ["text", "answertext", "optiontext", "content"];
+    /// Parts of keys of what is not the answer.
+    const OTHERS: [&str; 9] =
+        ["wrong", "incorrect", "false", "not", "reject", "exclud", "eliminat", "previous", "second"];
     if let Some(letters) = judged_right(value, options) {
         return match letters[..] {
             [letter] => One(letter, "json"),
@@ -47,6 +50,7 @@ pub(super) fn in_json(value: &Value, options: &Options) -> Said {
     }
     match value {
         Value::String(text) => short(&plain(text), options),
+        Value::Number(number) => short(&number.to_string(), options),
         Value::Array(all) => match &all[..] {
             [one] => in_json(one, options),
             several => {
@@ -65,7 +69,11 @@ pub(super) fn in_json(value: &Value, options: &Options) -> Said {
             }
             match said[..] {
                 [] if fields.len() == 1 => {
-                    fields.values().next().map_or(Nothing, |only| in_json(only, options))
+                    let only = fields
+                        .iter()
+                        .next()
+                        .filter(|(name, _)| !OTHERS.iter().any(|other| key(name).contains(other)));
+                    only.map_or(Nothing, |(_, value)| in_json(value, options))
                 }
                 [] => Nothing,
                 [One(letter, _), ref rest @ ..]

@@ -37,6 +37,9 @@ pub(super) fn after_lead(text: &str, at: usize, options: &Options, strength: Str
     let said = words(line);
     let is_labelled =
         labels(line, options).next().is_some_and(|(at, _)| !line[..at].contains(char::is_alphanumeric));
+    // `(A) text`, where the letter is no article.
+    static MARKED: LazyLock<Regex> = LazyLock::new(|| regex(r"^[\s(\[]*[A-Z][)\]]"));
+    let is_labelled = is_labelled || MARKED.is_match(line);
     if is_strong && !is_labelled {
         // The text of one option, or its letter before it, to the end of the line or of the sentence.
         if let Some((letter, taken)) = options.begun(&said) {
@@ -73,7 +76,7 @@ pub(super) fn after_lead(text: &str, at: usize, options: &Options, strength: Str
         LazyLock::new(|| regex(r"(?i)^[\s,)]{0,3}(?:only )?(?:if|provided|unless|assuming|at first)\b"));
     static ALSO: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)^[^.\n]{0,40}\b(?:but|or|though)\b[^.\n]{0,20}\b(?:could|might|may) (?:also|as well|be)\b|^[^\n]{0,60}Without more context",
+            r"(?i)^[^.\n]{0,40}\b(?:but|or|though)\b[^.\n]{0,20}\b(?:could|might|may) (?:also|as well|be)\b|^[)\s]*[.;,]\s*(?:it|this|the answer)\s+(?:could|might|may)\s+also\b|^[^\n]{0,60}Without more context",
         )
     });
     // `A for yes or B for no`
@@ -144,10 +147,10 @@ pub(super) fn after_lead(text: &str, at: usize, options: &Options, strength: Str
     );
     if let Some((other, taken)) = options.begun(&told)
         && other != letter
-        && taken == told.len()
+        && (taken == told.len() || !close.as_str().is_empty())
         && is_upper
         && !after.starts_with('\n')
-        && !(letter == 'A' && after.starts_with(' '))
+        && !(letter == 'A' && close.as_str().is_empty() && after.starts_with(' '))
     {
         return Open;
     }

@@ -15,8 +15,11 @@ pub(super) fn is_said(text: &str, start: usize, end: usize) -> bool {
     let is_question = stop.is_some_and(|stop| {
         stop.starts_with(['?', '？']) && !rest[..rest.len() - stop.len()].contains(['–', '—', ',', ';'])
     });
-    static CONTRAST: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(?i)^(?:ではなく|而是|아니라|sondern|but rather|sino|,\s*а)"));
+    static CONTRAST: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"(?i)^(?:ではなく|而是|아니라|sondern|but rather|sino|,\s*а|bensì|mas sim|melainkan|mà là|lecz|بل|बल्कि|pas [A-Z],? mais|niet [A-Z],? maar)",
+        )
+    });
     if CONTRAST.is_match(&text[start..]) {
         return true;
     }
@@ -82,7 +85,7 @@ pub(super) fn sentences(text: &str) -> Vec<&str> {
 pub(super) fn is_doubtful(sentence: &str) -> bool {
     static DOUBT: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)\b(?:not|no|never|without|neither|nor|rather|instead|unlike|except|but|or|either|if|unless|whether|question|asked|asks|need to|I will|I.ll|let me|let's|at first|look at|require|despite|[A-Z] describes|error|invalid|comparing|misleading|cannot|can't|isn't|aren't|doesn't|don't|didn't|wasn't|although|though|however|could|might|may|könnte|würde|pourrait|podría|possible|possibly|could argue|unclear|unsure|maybe|sorry|unable|wrong|incorrect|eliminated?|excluded?|ruled?|nicht|kein\w*|pas|ne|aucun\w*|ni|ningun\w*|non|não|nem|oder|ou|не|или)\b|\?\s*$|不|没|沒|非|或|错|ない|ません|아니|않",
+            r"(?i)\b(?:not|no|never|without|neither|nor|rather|instead|unlike|except|but|or|either|if|unless|whether|question|asked|asks|need to|I will|I.ll|let me|let's|at first|look at|require|despite|[A-Z] describes|error|invalid|comparing|misleading|cannot|can't|isn't|aren't|doesn't|don't|didn't|wasn't|although|though|however|could|might|may|könnte|würde|pourrait|podría|possible|possibly|could argue|unclear|unsure|maybe|sorry|unable|wrong|incorrect|eliminated?|excluded?|ruled?|nicht|kein\w*|pas|ne|aucun\w*|ni|ningun\w*|non|não|nem|oder|ou|не|или|more than|less than|fewer than|at least|at most|up to|mehr als|weniger als|plus de|moins de|más de|menos de|bukan|tidak|không|niet|nie|değil)\b|\?\s*$|不|没|沒|非|或|错|ない|ません|아니|않|नहीं|ليس|نیست",
         )
     });
     DOUBT.is_match(sentence)

@@ -11,16 +11,24 @@ use super::is_whole;
 use super::lead::after_lead;
 use super::lists::{is_list, labels};
 use super::sentences::{has_but, is_doubtful, is_said};
-use crate::scoring::strict::leads::{self, CALLED, CHECKED, JOINT, LEADS, SPARED, Strength, TAKEN_BACK};
+use crate::scoring::strict::leads::{
+    self, ASIDE, CALLED, CHECKED, JOINT, LEADS, OTHER_OPTION, SPARED, Strength, TAKEN_BACK, TURNED_DOWN,
+};
 use crate::scoring::strict::options::{Options, words};
 use crate::scoring::strict::reply::{BOX, close_after, close_before, regex};
 
 /// The last statement of a text.
 pub(super) fn last_statement(text: &str, options: &Options) -> Said {
     let mut last: Option<(usize, Said)> = None;
+    let mut other: Option<(usize, Said)> = None;
     let mut put = |at: usize, said: Said| {
-        if said != Nothing && last.is_none_or(|(place, _)| place <= at) {
-            last = Some((at, said));
+        let line = &text[text[..at].rfind('\n').map_or(0, |end| end + 1)..];
+        if said == Nothing || is_turned_down(text, at, said) || ASIDE.is_match(line) {
+            return;
+        }
+        let last = if OTHER_OPTION.is_match(line) { &mut other } else { &mut last };
+        if last.is_none_or(|(place, _)| place <= at) {
+            *last = Some((at, said));
         }
     };
     // First, so that a phrase in front of the same letter gives its name.
@@ -33,8 +41,16 @@ pub(super) fn last_statement(text: &str, options: &Options) -> Said {
     behind_text(text, options, &mut put);
     opener(text, options, &mut put);
     lines(text, options, &mut put);
-    let (at, said) = last.unwrap_or((0, Nothing));
+    let (at, said) = last.or(other).unwrap_or((0, Nothing));
     if said != Nothing && TAKEN_BACK.is_match(&text[at..]) { Open } else { said }
+}
+
+/// Whether what follows a letter denies it.
+fn is_turned_down(text: &str, at: usize, said: Said) -> bool {
+    let One(letter, _) = said else { return false };
+    let rest = close_after(&text[at..]);
+    let label = rest.find(letter).filter(|place| *place < 24);
+    label.is_some_and(|place| TURNED_DOWN.is_match(&rest[place + letter.len_utf8()..]))
 }
 
 /// Phrases that say "the answer follows".
@@ -43,8 +59,14 @@ fn phrases(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)) {
         for found in lead.pattern.find_iter(text) {
             if is_said(text, found.start(), found.end()) {
                 let said = after_lead(text, found.end(), options, lead.strength);
-                let is_hedged =
-                    lead.strength != Strength::Strong || found.as_str().to_lowercase().contains("would");
+                static HEDGE: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:would|could|may|might)\b"));
+                let is_hedged = lead.strength != Strength::Strong || HEDGE.is_match(found.as_str());
+                // `A and also C`
+                static ALSO: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:and|or|und|oder)\s+$"));
+                if found.as_str().to_lowercase().starts_with("also") && ALSO.is_match(&text[..found.start()])
+                {
+                    continue;
+                }
                 if !is_hedged || !has_but(close_after(&text[found.end()..])) {
                     put(found.end(), said);
                 }
@@ -61,7 +83,7 @@ fn called_right(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)
         )
     });
     static OR: LazyLock<Regex> = LazyLock::new(|| {
-        regex(&format!(r"(?:또는|か|或者?|还是|還是|(?:^|[^A-Za-z])[A-Z]\)?,?{JOINT})\s*[(\[]?$"))
+        regex(&format!(r"(?:또는|か|或者?|还是|還是|(?:^|[^A-Za-z])[A-Z]\)?(?:,?{JOINT}|、))\s*[(\[]?$"))
     });
     static LAST: LazyLock<Regex> =
         LazyLock::new(|| regex(r"[\s(]([A-Z])\)?\s+(?:is|remains|seems|looks|appears)\b"));
@@ -74,7 +96,10 @@ fn called_right(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)
             let at = last.map_or(label.start(), |last| whole.start() + last.start());
             let Some(letter) = options.written(&text[at..]) else { continue };
             let (before, after) = (close_before(text, at), close_after(&text[whole.end()..]));
-            let is_denied = leads::is_name(before) || DENIED.is_match(after) || OR.is_match(before);
+            static WITH: LazyLock<Regex> =
+                LazyLock::new(|| regex(r"[A-Z]\W{1,3}(?:possibly|maybe|perhaps|or|and)\s+[A-Z]\b"));
+            let is_two = last.is_none() && WITH.is_match(whole.as_str());
+            let is_denied = is_two || leads::is_name(before) || DENIED.is_match(after) || OR.is_match(before);
             if !is_denied && is_said(text, at, at) && !has_but(after) {
                 right.push(letter);
                 let is_one = right.iter().all(|other| *other == letter);
@@ -135,8 +160,11 @@ fn behind_text(text: &str, options: &Options, put: &mut impl FnMut(usize, Said))
         let (Some(whole), Some(label)) = (found.get(0), found.get(1)) else { continue };
         let before = words(close_before(text, whole.start()));
         let own = options.mentions(&before).last().copied().filter(|(.., to)| *to == before.len());
-        if let Some((letter, from, _)) =
-            own.filter(|(letter, ..)| options.written(label.as_str()) == Some(*letter))
+        let written = options.written(label.as_str());
+        if own.is_some() && written.is_some() && own.map(|(letter, ..)| letter) != written {
+            put(label.start(), Open);
+        }
+        if let Some((letter, from, _)) = own.filter(|(letter, ..)| written == Some(*letter))
             && is_said(text, label.start(), label.start())
             && !is_doubtful(&before[from.saturating_sub(6)..from].join(" "))
         {
@@ -150,6 +178,12 @@ fn ending(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)) {
     static END: LazyLock<Regex> =
         LazyLock::new(|| regex(r"(?:[.!:;?…。：]|\s[–—-])\s+[(\[]?([A-Z])[)\]]?[.!]?\s*$"));
     let Some(label) = END.captures(text).and_then(|found| found.get(1)) else { return };
+    // `Answer: B`, then `Confidence: A`
+    static FIELD: LazyLock<Regex> =
+        LazyLock::new(|| regex(r"\n\W*(?:[\p{L}'-]+ ){0,3}[\p{L}'-]+:\W*[A-Z]\W*$"));
+    if FIELD.is_match(text) {
+        return;
+    }
     if let Some(letter) =
         options.written(label.as_str()).filter(|_| is_said(text, label.start(), label.start()))
     {
@@ -206,13 +240,23 @@ pub(super) fn lines(text: &str, options: &Options, put: &mut impl FnMut(usize, S
     let (is_list, length) = (is_list(text, options), text.trim_end().len());
     let mut at = 0;
     let mut bare_before = None;
+    // The last box and where it ends.
+    let mut box_before: Option<(char, usize)> = None;
+    static OR: LazyLock<Regex> = LazyLock::new(|| {
+        regex(r"(?i)^\s*(?:(?:or|and|oder|und|ou|et|o|y|e|или|и|或|和|または|또는)?\s*[,/]?)\s*$")
+    });
     for line in text.split('\n') {
         let start = at;
         at += line.len() + 1;
         let said = short(line, options);
         if line.starts_with(BOX) {
             match said {
-                One(letter, _) => put(start, One(letter, "boxed")),
+                One(letter, _) => {
+                    let joined = box_before.replace((letter, at - 1)).is_some_and(|(other, end)| {
+                        other != letter && text.get(end..start).is_some_and(|between| OR.is_match(between))
+                    });
+                    put(start, if joined { Open } else { One(letter, "boxed") });
+                }
                 said => put(start, said),
             }
             continue;

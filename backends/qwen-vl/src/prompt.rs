@@ -142,7 +142,11 @@ impl Prompter {
         let path = folder.join("tokenizer.json");
         let json = read_json(&path)?;
         check_growth(&json).map_err(|message| Error::file(&path, message))?;
-        let tokenizer: Tokenizer = serde_json::from_value(json).map_err(|error| Error::file(&path, error))?;
+        let mut tokenizer: Tokenizer =
+            serde_json::from_value(json).map_err(|error| Error::file(&path, error))?;
+        // Of a tokenizer that was once used with them. transformers turns both off unless a call asks for them.
+        tokenizer.with_padding(None);
+        tokenizer.with_truncation(None).map_err(|error| Error::file(&path, error))?;
         let token = |id: u32| {
             let known = tokenizer.id_to_token(id);
             known.ok_or_else(|| Error::file(&path, format!("no token {id}, which config.json names")))

@@ -191,6 +191,22 @@ fn patterns_that_give_up_and_texts_beyond_the_context_are_errors_of_their_text()
     assert!(error.contains("bytes") && error.contains(&context.to_string()), "{error}");
 }
 
+/// As in transformers, which turns both off unless a call asks for them.
+#[test]
+fn truncation_and_padding_that_a_tokenizer_was_saved_with_do_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "cc".repeat(40);
+    let encoded = |change: Value| prompter(folder.path(), &change, "hello").unwrap().encode(&text).unwrap();
+    let plain = encoded(json!({}));
+    let truncation = json!({"direction": "Right", "max_length": 5, "strategy": "LongestFirst", "stride": 0});
+    assert_eq!(encoded(json!({"truncation": truncation})), plain);
+    for length in [512, 2_000_000_000_u64] {
+        let padding = json!({"strategy": {"Fixed": length}, "direction": "Right", "pad_to_multiple_of": null,
+            "pad_id": 0, "pad_type_id": 0, "pad_token": "c"});
+        assert_eq!(encoded(json!({"padding": padding})), plain);
+    }
+}
+
 #[test]
 fn normalizers_that_multiply_the_text_are_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -161,6 +161,14 @@ impl Flags {
         }
     }
 
+    /// The plan of the run whose answers `replay` returns for a split; `None` with another backend.
+    ///
+    /// # Errors
+    /// There is no such run.
+    pub fn recorded(&self, task: &str) -> anyhow::Result<Option<RunPlan>> {
+        (self.backend == Kind::Replay).then(|| self.replay.plan(task)).transpose()
+    }
+
     /// Flags that are given and change nothing for runs on this channel, each with the channel that it is for.
     pub fn without_effect(&self, channel: Channel) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.openai.without_effect(channel)

@@ -21,7 +21,7 @@ pub struct OpenAiFlags {
     #[arg(long, value_name = "URL", value_delimiter = ',', display_order = 10)]
     base_url: Vec<String>,
     /// Time limit of one try of a request.
-    #[arg(long, default_value_t = TIMEOUT, value_name = "SECONDS", value_parser = seconds, display_order = 40)]
+    #[arg(long, default_value_t = TIMEOUT, value_name = "SECONDS", value_parser = some_seconds, display_order = 40)]
     request_timeout: f64,
     /// Maximum tries of one request, including the first [default: 9 under the profiles release and paper, as in the
     /// reference; else 3].
@@ -34,7 +34,7 @@ pub struct OpenAiFlags {
     #[arg(long, default_value_t = REQUESTS, value_name = "N", value_parser = at_least_one, display_order = 43)]
     max_requests: usize,
     /// Maximum size of one reply; a larger one is an error.
-    #[arg(long, default_value_t = REPLY_BYTES, value_name = "BYTES", display_order = 44)]
+    #[arg(long, default_value_t = REPLY_BYTES, value_name = "BYTES", value_parser = at_least_one, display_order = 44)]
     max_reply_bytes: usize,
     /// With --channel video: send `media_io_kwargs.num_frames` (vLLM after 0.17): 32 under the profiles release and
     /// paper, 64 under strict. Without this flag the server's own number applies (vLLM: 32, or --media-io-kwargs).
@@ -67,7 +67,13 @@ fn seconds(text: &str) -> Result<f64, String> {
     seconds.ok_or_else(|| format!("expected 0 to {MAX_SECONDS} seconds"))
 }
 
-/// Reads a number of requests.
+/// Reads a time above 0.
+fn some_seconds(text: &str) -> Result<f64, String> {
+    let found = seconds(text)?;
+    if found > 0.0 { Ok(found) } else { Err("expected a time above 0".to_owned()) }
+}
+
+/// Reads a number of requests or bytes.
 fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|&number| number > 0).ok_or_else(|| "expected a number of at least 1".to_owned())
 }

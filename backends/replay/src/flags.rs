@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use paravt_suite::journal::MANIFEST;
+use paravt_suite::journal::{MANIFEST, read_manifest};
+use paravt_suite::plan::RunPlan;
 
 use crate::Replay;
 
@@ -22,10 +23,22 @@ impl ReplayFlags {
     /// # Errors
     /// `--from` is not given or holds no run of the split.
     pub fn open(&self, task: &str) -> anyhow::Result<Replay> {
+        Ok(Replay::open(&self.run_of(task)?)?)
+    }
+
+    /// The plan of the recorded run of a split.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn plan(&self, task: &str) -> anyhow::Result<RunPlan> {
+        Ok(read_manifest(&self.run_of(task)?)?.plan)
+    }
+
+    fn run_of(&self, task: &str) -> anyhow::Result<PathBuf> {
         let from = self.from.as_ref().context("--backend replay needs --from RUN")?;
         let run = from.join(task);
         if run.is_dir() {
-            return Ok(Replay::open(&run)?);
+            return Ok(run);
         }
         let splits = splits(from);
         ensure!(
@@ -34,7 +47,7 @@ impl ReplayFlags {
             from.display(),
             splits.join(", ")
         );
-        Ok(Replay::open(from)?)
+        Ok(from.clone())
     }
 }
 

@@ -9,6 +9,7 @@ use paravt_reports::terminal::{Text, percent};
 use paravt_suite::backend::Backend;
 use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{self, Evaluation, Prepared, RunError, RunOutcome, Workspace};
+use paravt_suite::plan::RunPlan;
 use paravt_suite::runner::{self, Ended};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -20,6 +21,7 @@ use crate::failure::{self, Continue};
 use crate::logging;
 use crate::output;
 use crate::progress::RunProgress;
+use crate::registry::BackendArgs;
 use crate::signals::{self, Signal, SignalGuard};
 
 /// Version and commit of this binary.
@@ -81,6 +83,13 @@ pub(crate) fn warn_of(prepared: &[Prepared]) {
             warn(&warning);
             said.push(warning);
         }
+    }
+}
+
+/// Says which flags of the backend change nothing for a plan.
+pub(crate) fn warn_without_effect(backend: &BackendArgs, plan: &RunPlan) {
+    for (flag, channel) in backend.without_effect(plan.channel) {
+        warn(&format!("{flag}: changes nothing, since it is for --channel {channel}"));
     }
 }
 

@@ -67,6 +67,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     launch::note_text(&asked::of_one(&backend.describe(), &chosen, &plan));
     plan.warnings().for_each(|warning| launch::warn(&warning));
     args.plan.warn(&plan, &protocol);
+    launch::warn_without_effect(&args.backend, &plan);
     let record = runtime.block_on(async {
         let agent = Agent {
             backend: Arc::new(Narrator { backend, reference, tool: protocol.tool.clone() }),

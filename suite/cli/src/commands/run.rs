@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use clap::builder::NonEmptyStringValueParser;
 use paravt_backends::RequestFlags;
 use paravt_reports::PaperNumbers;
@@ -311,9 +311,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     // With all flags, before anything is read or asked.
     let plan = config.plan(protocol)?;
     args.protocol.warn(&plan, protocol);
-    for (flag, channel) in args.backend.without_effect(plan.channel) {
-        launch::warn(&format!("{flag}: changes nothing, since it is for --channel {channel}"));
-    }
+    launch::warn_without_effect(&args.backend, &plan);
     let is_new = |task: &&Benchmark| journal::read_manifest(&args.out.join(&task.spec().name)).is_err();
     if args.dispatch.resume && wanted.iter().all(is_new) {
         launch::warn(&format!("--resume: {} holds none of these runs yet; they begin", args.out.display()));
@@ -322,11 +320,38 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let runs: Vec<Evaluation<'_>> = wanted
         .into_iter()
         .map(|task| {
-            let dir = args.out.join(&task.spec().name);
-            Evaluation::new(task, config.clone(), Arc::clone(protocol), reference, dir)
+            let name = &task.spec().name;
+            let config = match args.backend.recorded(name)? {
+                Some(recorded) => sampled_as(config.clone(), &recorded)?,
+                None => config.clone(),
+            };
+            Ok(Evaluation::new(task, config, Arc::clone(protocol), reference, args.out.join(name)))
         })
-        .collect();
+        .collect::<anyhow::Result<_>>()?;
     Ok(execute(&runs, &chosen, root, &args.backend, &args.dispatch, Continue::Resume)?.exit)
+}
+
+/// The configuration with the sampling of a recorded run, whose answers were drawn so.
+fn sampled_as(config: RunConfig, recorded: &RunPlan) -> anyhow::Result<RunConfig> {
+    let default = RunConfig::default();
+    let given = [
+        ("--temperature", ![default.temperature, recorded.temperature].contains(&config.temperature)),
+        ("--seed", ![default.seed, recorded.seed].contains(&config.seed)),
+        ("--max-tokens", ![None, Some(recorded.max_tokens)].contains(&config.max_tokens)),
+        ("settings of requests", ![&default.request, &recorded.request].contains(&&config.request)),
+    ];
+    if let Some((flag, _)) = given.iter().find(|(_, is_other)| *is_other) {
+        bail!(
+            "{flag}: --backend replay returns answers as they were drawn, and these were drawn otherwise; leave it out"
+        );
+    }
+    Ok(RunConfig {
+        temperature: recorded.temperature,
+        seed: recorded.seed,
+        max_tokens: Some(recorded.max_tokens),
+        request: recorded.request.clone(),
+        ..config
+    })
 }
 
 /// Runs several splits on the backend that the flags name.

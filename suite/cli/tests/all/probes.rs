@@ -125,6 +125,30 @@ fn a_repeated_run_resumes_replays_and_reports_its_draws() {
     replay.arg("--from").arg(&run_dir).arg("--data").arg(crate::common::world());
     ok(replay.arg("--out").arg(dir.path().join("replay")));
     assert_eq!(stable_records(&dir.path().join("replay/mmvu")), whole);
+    // Answers were drawn as the recorded run says, whatever the flags leave out; another way is refused.
+    let replayed = |out: &str, flags: &[&str]| {
+        let mut replay = bench();
+        replay.args([
+            "run",
+            "mmvu",
+            "--backend",
+            "replay",
+            "--mode",
+            "direct",
+            "--nframes",
+            "8",
+            "--repeat",
+            "3",
+        ]);
+        replay.arg("--from").arg(&run_dir).arg("--data").arg(crate::common::world());
+        replay.arg("--out").arg(dir.path().join(out)).args(flags).output().unwrap()
+    };
+    assert!(replayed("silent", &[]).status.success());
+    let manifest = journal::read_manifest(&dir.path().join("silent/mmvu")).unwrap();
+    assert_eq!((manifest.plan.temperature, manifest.plan.seed), (0.8, Some(5)));
+    let other = replayed("other", &["--temperature", "0.5"]);
+    assert_eq!(other.status.code(), Some(2), "{}", text(&other));
+    assert!(text(&other).contains("--temperature: --backend replay returns answers as they were drawn"));
     let report = text(&ok(bench().arg("report").arg(&run_dir)));
     for measure in ["mmvu: 3 repetitions", "mean", "pass@2", "pass@3", "majority", "agreement"] {
         assert!(report.contains(measure), "{measure} in {report}");

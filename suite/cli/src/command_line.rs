@@ -78,6 +78,12 @@ pub(crate) fn repeated(
     flags.flat_map(words).collect()
 }
 
+/// Ids and names of the flags that stand on a command line.
+pub(crate) fn given(command: &Command, words: impl IntoIterator<Item = OsString>) -> Vec<(String, String)> {
+    let (_, given) = parsed(command, words, |_, _| String::new()).unwrap_or_default();
+    given.into_iter().filter_map(|Given { id, name, .. }| Some((id, name?))).collect()
+}
+
 /// An argument that stands on the command line.
 struct Given {
     id: String,

@@ -90,6 +90,22 @@ fn files_of_every_harness_are_read() {
 }
 
 #[test]
+fn what_is_no_file_of_rows_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, bytes, words) in [
+        ("a.jsonl.gz", &b"\x1f\x8b\x08\x00"[..], "compressed by gzip; unpack it"),
+        ("b.csv", b"\x1f\x8b\x08\x00", "compressed by gzip; unpack it"),
+        ("c.csv", b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
+        ("d.jsonl", b"PAR1", "parquet file is damaged"),
+    ] {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let (code, said) = audit(&[&path], &[]);
+        assert!(code == 2 && said.contains(words) && said.matches(name).count() == 1, "{name}: {said}");
+    }
+}
+
+#[test]
 fn two_logs_are_paired_and_become_runs() {
     let dir = tempfile::tempdir().unwrap();
     let rows = |right: usize| -> String {

@@ -158,6 +158,12 @@ fn engines_in_this_process() {
         place.mistake("no_gpu_in_this_build", &format!("{run} candle --model model --device cuda:0"), None);
     }
     place.mistake("replay_of_nothing", &format!("{run} replay --from empty"), None);
+    place.mistake("server_of_an_embedded_recipe", "reproduce paravt-nano --base-url http://h/v1", None);
+    place.mistake(
+        "stages_that_leave_each_other_out",
+        "reproduce paravt-nano --only sft --from rl --plan",
+        None,
+    );
 }
 
 #[test]

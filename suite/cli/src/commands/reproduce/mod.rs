@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use anyhow::{Context as _, bail, ensure};
+use clap::CommandFactory as _;
 use paravt_backends::Kind;
 use paravt_fetch::FetchError;
 use paravt_reproduce::driver::{self, Options, Outcome};
@@ -17,6 +18,7 @@ use paravt_reproduce::servers::Engine;
 use paravt_reproduce::{GraphOptions, Recipe};
 use paravt_train::Compute;
 
+use crate::command_line;
 use crate::commands::protocol::ProtocolChoice;
 use crate::commands::run::DispatchArgs;
 use crate::engines;
@@ -249,8 +251,66 @@ fn is_full(error: &anyhow::Error) -> bool {
     !is_download && error.chain().any(|cause| cause.downcast_ref().is_some_and(is_full))
 }
 
+/// Flags of servers, of a served model's answers and of the trainer that is started, by their ids.
+const SERVED: [&str; 40] = [
+    "serving",
+    "skip_sft",
+    "allow_missing",
+    "delete_archives",
+    "skip_preflight",
+    "own_engine",
+    "protocol",
+    "shards",
+    "node_gpus",
+    "sbatch_option",
+    "cpu_option",
+    "merge_shards",
+    "backend",
+    "model",
+    "revision",
+    "base_url",
+    "request_timeout",
+    "tries",
+    "retry_pause",
+    "max_requests",
+    "max_reply_bytes",
+    "send_video_frames",
+    "stream",
+    "video_processor",
+    "tool_dialect",
+    "top_p",
+    "top_k",
+    "repetition_penalty",
+    "stop",
+    "extra_body",
+    "header_env",
+    "limit",
+    "ids",
+    "shard",
+    "concurrency",
+    "resume",
+    "retry_errors",
+    "code_python",
+    "data",
+    "hf_home",
+];
+
+/// Refuses what an embedded recipe, which trains and asks a model in this process, would ignore.
+fn refuse_served() -> anyhow::Result<()> {
+    let given = command_line::given(&crate::Cli::command(), std::env::args_os());
+    match given.into_iter().find(|(id, _)| SERVED.contains(&id.as_str())) {
+        Some((_, flag)) => bail!(
+            "{flag} changes nothing here: an embedded recipe trains and asks its own model in this process; leave it out"
+        ),
+        None => Ok(()),
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let recipe = args.recipe()?;
+    if matches!(recipe, Recipe::Embedded(_)) && args.cluster.launcher == Launcher::Local {
+        refuse_served()?;
+    }
     args.backend.configure()?;
     if matches!(recipe, Recipe::Served(_)) && args.backend.own().is_some() {
         args.backend.check()?;

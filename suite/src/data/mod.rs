@@ -18,7 +18,7 @@ pub use limits::{JsonRow, MAX_ROWS, UNREADABLE};
 pub use root::{DataRoot, HubSource};
 pub(crate) use row::excerpt;
 pub use row::{Id, PublishedRow, RowAt, nullable};
-pub use table::{Rows, read_rows};
+pub use table::{Rows, is_parquet, read_rows, wrapped};
 
 /// SHA-256 of a file, lower-case hexadecimal.
 ///

@@ -114,19 +114,27 @@ fn other_columns(first: &Path, path: &Path, column: &str, is_new: bool) -> DataE
     }
 }
 
+/// What a file holds that begins so and is not read as it is: an archive, a compressed file, a pointer of Git LFS.
+pub fn wrapped(start: &[u8]) -> Option<&'static str> {
+    const POINTER: (&[u8], &str) =
+        (LFS_POINTER, "a pointer of Git LFS and not the file; `git lfs pull` gets it, or fetch it again");
+    WRAPPED.iter().chain([&POINTER]).find(|(first, _)| start.starts_with(first)).map(|(_, what)| *what)
+}
+
+/// Whether a file that begins so is parquet.
+pub fn is_parquet(start: &[u8]) -> bool {
+    start.starts_with(PARQUET)
+}
+
 /// Adds the rows of a file: by its first bytes where they say what it is, else by the ending of its name.
 fn add(path: &Path, table: &mut Table) -> Result<(), Problem> {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
     let file = open_regular(path).map_err(Problem::Io)?;
     let start = first_bytes(&file).map_err(Problem::Io)?;
-    if start.starts_with(LFS_POINTER) {
-        let message = "a pointer of Git LFS and not the file; `git lfs pull` gets it, or fetch it again";
-        return Err(Problem::Format(message.to_owned()));
+    if let Some(what) = wrapped(&start) {
+        return Err(Problem::Format(what.to_owned()));
     }
-    if let Some((_, what)) = WRAPPED.iter().find(|(first, _)| start.starts_with(first)) {
-        return Err(Problem::Format((*what).to_owned()));
-    }
-    if start.starts_with(PARQUET) {
+    if is_parquet(&start) {
         return parquet::read(file, table);
     }
     let text = || read_text(path, MAX_FILE).map_err(Problem::Io);

@@ -25,8 +25,10 @@ struct Counts {
 fn count(reference: &Reference, form: fn(&str) -> String) -> Counts {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/replies");
     let mut counts = Counts::default();
-    for file in std::fs::read_dir(folder).unwrap() {
-        for line in std::fs::read_to_string(file.unwrap().path()).unwrap().lines() {
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    // The attack was made after what our rules lost.
+    for file in files.filter(|file| !file.ends_with("attack.jsonl")) {
+        for line in std::fs::read_to_string(file).unwrap().lines() {
             let line: Value = serde_json::from_str(line).unwrap();
             if line["kind"] != "choice" {
                 continue;

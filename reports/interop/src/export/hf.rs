@@ -36,7 +36,9 @@ pub(super) fn write(evaluations: &[Evaluation<'_>], folder: &mut Folder) -> Resu
         }
         folder.put(&format!("{base}/dataset/README.md"), card(model, &evaluations, &tables).as_bytes())?;
         let [model_dir, dataset_dir] = ["model", "dataset"]
-            .map(|name| folder.path(&format!("{base}/{name}")).to_string_lossy().into_owned());
+            .map(|name| folder.path(&format!("{base}/{name}")).to_string_lossy().into_owned())
+            // A path that begins with a dash would be read as a flag.
+            .map(|path| if path.starts_with('-') { format!("./{path}") } else { path });
         let dataset = format!("{model}-paravt-bench");
         // The model's name is a server's word, and the lines are there to be pasted into a shell.
         folder.exported.commands.extend(shlex::try_join([

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use paravt_suite::data::{DataError, read_rows};
+use paravt_suite::data::{DataError, is_parquet, read_rows, wrapped};
 use serde_json::Value;
 
 use super::budget::{Budget, check_rows};
@@ -28,14 +28,17 @@ impl Content {
             Some(other @ ("xls" | "xlsb" | "ods" | "pkl")) => {
                 return Err(Problem::File(format!("`.{other}` is not read; save it as .xlsx or .csv")));
             }
-            Some("parquet") => {
+            _ if is_parquet(&bytes) || ending.as_deref() == Some("parquet") => {
                 let rows = read_rows(path).map_err(|error| match error {
                     DataError::Format { message, .. } => Problem::File(message),
                     other => Problem::File(other.to_string()),
                 })?;
                 return Ok(Self::Rows(placed(rows.into_iter().map(Value::Object))));
             }
-            _ => budget.take_bytes(bytes.len())?,
+            _ => match wrapped(&bytes) {
+                Some(what) => return Err(Problem::File(what.to_owned())),
+                None => budget.take_bytes(bytes.len())?,
+            },
         }
         match ending.as_deref() {
             Some("csv") => return delimited(&bytes, b',', budget).map(Self::Rows),

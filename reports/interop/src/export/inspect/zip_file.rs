@@ -49,11 +49,16 @@ pub(super) fn write(
 /// characters that no name of a file should have, is written as in addresses.
 fn member(id: &str) -> String {
     let is_odd = |c: char| c.is_control() || c == '\\';
-    if !id.contains(is_odd) && !id.split('/').any(|part| matches!(part, "" | "." | "..")) {
+    // What would look like an escaped one.
+    let is_coded = id.split('%').skip(1).any(|rest| {
+        rest.get(..2).is_some_and(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+    });
+    if !is_coded && !id.contains(is_odd) && !id.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return id.to_owned();
     }
-    let write =
-        |c: char| if is_odd(c) || c == '/' { format!("%{:02X}", u32::from(c)) } else { c.to_string() };
+    let write = |c: char| {
+        if is_odd(c) || matches!(c, '/' | '%') { format!("%{:02X}", u32::from(c)) } else { c.to_string() }
+    };
     id.chars().map(write).collect()
 }
 
@@ -83,6 +88,8 @@ mod tests {
             ("a/../../x", "a%2F..%2F..%2Fx"),
             ("..\\x", "..%5Cx"),
             ("a\nb", "a%0Ab"),
+            ("50% more", "50% more"),
+            ("..%2F..%2Fx", "..%252F..%252Fx"),
         ] {
             assert_eq!(member(id), name);
         }

@@ -10,7 +10,7 @@ pub(crate) fn file_name(text: &str) -> String {
     let name = name.trim_start_matches('.');
     match name.len() {
         0 => "_".to_owned(),
-        ..=LONGEST => name.to_owned(),
+        1..=LONGEST => name.to_owned(),
         _ => {
             let hash = paravt_files::sha256(text.as_bytes());
             format!("{}-{}", &name[..name.floor_char_boundary(LONGEST - 17)], &hash[..16])

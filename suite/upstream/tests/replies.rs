@@ -26,8 +26,10 @@ fn count(reference: &Reference, form: fn(&str) -> String) -> Counts {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/replies");
     let mut counts = Counts::default();
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
-    // The attack was made after what our rules lost.
-    for file in files.filter(|file| !file.ends_with("attack.jsonl")) {
+    // The others were made of what our own rules lost.
+    for file in
+        files.filter(|file| !file.ends_with("attack.jsonl") && !file.ends_with("joints_and_units.jsonl"))
+    {
         for line in std::fs::read_to_string(file).unwrap().lines() {
             let line: Value = serde_json::from_str(line).unwrap();
             if line["kind"] != "choice" {
@@ -62,11 +64,11 @@ fn count(reference: &Reference, form: fn(&str) -> String) -> Counts {
 /// The sizes stand in `quirks.md`, under `extraction`.
 #[test]
 fn the_releases_take_other_letters_than_a_person() {
-    let counts = |right, other, invented| Counts { answers: 870, right, other, none: 341, invented };
-    assert_eq!(count(&paravt::REFERENCE, str::to_owned), counts(444, 168, 219));
+    let counts = |right, other, invented| Counts { answers: 824, right, other, none: 295, invented };
+    assert_eq!(count(&paravt::REFERENCE, str::to_owned), counts(410, 158, 184));
     // PyVision-RL's verifier reads its own form alone, of which there is none among the replies; of a reply within that
     // form it takes the first capital letter.
     assert_eq!(count(&agents::pyvision::REFERENCE, str::to_owned), counts(0, 0, 0));
     let boxed = |reply: &str| format!("<answer>\n\\boxed{{{reply}}}\n</answer>");
-    assert_eq!(count(&agents::pyvision::REFERENCE, boxed), counts(219, 128, 125));
+    assert_eq!(count(&agents::pyvision::REFERENCE, boxed), counts(205, 118, 92));
 }

@@ -233,7 +233,8 @@ pub(super) static CALLED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r"(?i:\boption|\banswer|\bchoice)\s+([A-Z])\s+(?i:(?:fits|matches|works|applies|holds)(?:\s+(?:best|better|it|the\s+\w+)){0,2})\s*(?:[.!;\n]|$)",
         r"(?:^|[.!?;:,—–\n]\s*)([A-Z])\s+(?i:it is)\b",
         r"(?:^|[^\w-])([A-Z])\s+(?i:fits (?:best|better)|would be my (?:answer|choice|pick)|is what|describes (?:it|the scene|what)|best (?:describes|matches|fits))\b",
-        r"(?i:\bonly\s+(?:option\s+)?)([A-Z])\s+(?i:matches|fits|remains|is (?:left|possible|correct|right))\b",
+        r"(?i:\bonly\s+(?:option\s+)?)([A-Z])\s+(?i:matches|fits|remains|is (?:left|possible|correct|right|consistent|supported)|agrees)\b",
+        r"(?i:\b(?:also|daher|somit|folglich|damit)\s+ist\s+(?:die\s+|option\s+|antwort\s+)*)([A-Z])\s+(?i:richtig|korrekt)",
     ]
     .map(regex)
     .into()
@@ -277,7 +278,7 @@ pub(super) static TAKEN_BACK: LazyLock<Regex> = LazyLock::new(|| {
 /// A denial behind a letter, in languages that put it there: `B ではありません`, `B가 아닙니다`, `B değil`.
 pub(super) static TURNED_DOWN: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r#"(?i)^[^\S\n]*[)\]}"'’]*[^\S\n]*(?:[-–—]\s*)?(?:번)?(?:(?:が|は|も)\s*)?(?:(?:正解|答え|正しい)\s*)?(?:では?な|では?あり|ではご|じゃな|じゃあり|とは言|とは限|とはいえ|(?:은|는|이|가)?\s*(?:아니|아닙|아닌|아님|오답|틀)|라고 할 수 없|일 수도 있|(?:सही\s+|गलत|)(?:नहीं|गलत)|是?(?:错|錯|不对|不對|不正确|不正確)|خاطئ|خطأ|غير صحيح|ليس|نیست|değil|olamaz|yanlış|salah\b|bukan\b|không (?:đúng|phải)|не\s?верн|неправильн)"#,
+        r#"(?i)^[^\S\n]*[)\]}"'’]*[^\S\n]*(?:[-–—]\s*)?(?:번)?(?:(?:が|は|も)\s*)?(?:(?:正解|答え|正しい)\s*)?(?:では?な|では?あり|ではご|じゃな|じゃあり|とは言|とは限|とはいえ|(?:은|는|이|가)?\s*(?:아니|아닙|아닌|아님|오답|틀)|라고 할 수 없|일 수도 있|かもしれ|(?:सही\s+|गलत|)(?:नहीं|गलत)|是?(?:错|錯|不对|不對|不正确|不正確)|خاطئ|خطأ|غير صحيح|ليس|نیست|değil|olamaz|yanlış|salah\b|bukan\b|không (?:đúng|phải)|не\s?верн|неправильн)"#,
     )
 });
 

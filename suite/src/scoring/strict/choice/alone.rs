@@ -105,6 +105,9 @@ pub(super) fn begins_with_text(text: &str, options: &Options) -> Said {
         && labels(text, options).all(|(_, label)| label == letter)
         && !is_refused(text)
         && !text.contains(['?', '？'])
+        && !["ではな", "ではあり", "じゃな", "아니", "아닙", "नहीं", "değil"]
+            .iter()
+            .any(|no| text.contains(no))
         && !TALK.is_match(text)
     {
         true => One(letter, "option_text"),

@@ -213,7 +213,10 @@ fn in_clause(text: &str, options: &Options) -> Vec<(char, bool)> {
     let beside = |(_, from, to): (char, usize, usize)| [&said[..from], &said[to..]].concat().join(" ");
     let is_sure = !text.trim_end().ends_with('?')
         && !leads::is_speech(text)
-        && all.iter().all(|place| !is_doubtful(&beside(*place)));
+        && all.iter().map(|place| beside(*place)).all(|beside| {
+            // Scripts without blanks are words of one character each.
+            !is_doubtful(&beside) && !is_doubtful(&beside.replace(' ', ""))
+        });
     let is_stated = |(_, from, to): (char, usize, usize)| {
         let before = said[..from].iter().rev().find(|word| !is_article(word));
         let is = before.is_some_and(|word| IS.contains(&word.as_str()));

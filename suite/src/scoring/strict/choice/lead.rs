@@ -76,7 +76,7 @@ pub(super) fn after_lead(text: &str, at: usize, options: &Options, strength: Str
         LazyLock::new(|| regex(r"(?i)^[\s,)]{0,3}(?:only )?(?:if|provided|unless|assuming|at first)\b"));
     static ALSO: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?i)^[^.\n]{0,40}\b(?:but|or|though)\b[^.\n]{0,20}\b(?:could|might|may) (?:also|as well|be)\b|^[)\s]*[.;,]\s*(?:it|this|the answer)\s+(?:could|might|may)\s+also\b|^[^\n]{0,60}Without more context",
+            r"(?i)^[^.\n]{0,40}\b(?:but|or|though)\b[^.\n]{0,20}\b(?:could|might|may) (?:also|as well|be)\b|^\s*[,，]?\s*(?:但是?)?也(?:有)?可能|^[)\s]*[.;,]\s*(?:it|this|the answer)\s+(?:could|might|may)\s+also\b|^[^\n]{0,60}Without more context",
         )
     });
     // `A for yes or B for no`
@@ -156,6 +156,10 @@ pub(super) fn after_lead(text: &str, at: usize, options: &Options, strength: Str
     }
     if strength == Strength::Label {
         return Nothing;
+    }
+    // `A or B`, where the A is no article.
+    if is_strong && is_upper && alternatives(after, options, letter, "answer_is") == Open {
+        return Open;
     }
     let word_follows = after.starts_with(char::is_whitespace) && !next.is_empty();
     let taken = match (is_boundary, is_strong) {

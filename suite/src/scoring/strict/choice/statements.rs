@@ -57,7 +57,9 @@ fn is_turned_down(text: &str, at: usize, said: Said) -> bool {
 fn phrases(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)) {
     for lead in LEADS.iter() {
         for found in lead.pattern.find_iter(text) {
-            if is_said(text, found.start(), found.end()) {
+            // A phrase that begins a sentence is not part of the one before.
+            let words = found.as_str().trim_start_matches(['.', '!', '?', '…', '\n', ' ']);
+            if is_said(text, found.end() - words.len(), found.end()) {
                 let said = after_lead(text, found.end(), options, lead.strength);
                 static HEDGE: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:would|could|may|might)\b"));
                 let is_hedged = lead.strength != Strength::Strong || HEDGE.is_match(found.as_str());

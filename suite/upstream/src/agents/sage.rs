@@ -46,14 +46,42 @@ fn tools(files: &Files) -> Result<String, ImportError> {
 
 fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
     let text = files.required(CONTEXT)?;
-    let (before, after) = text.split_once("<<<tools>>>").ok_or_else(|| shape(CONTEXT, "the slot tools"))?;
+    // Its slots stand between such marks; it has this one.
+    let slots = |text: &str| text.matches("<<<").count();
+    if slots(text) == 0 || slots(text) != text.matches("<<<tools>>>").count() {
+        return Err(shape(CONTEXT, "no other slot than `tools`"));
+    }
     Ok(protocol(Parts {
         name: RELEASE.name,
         source,
-        system: format!("{before}{}{after}", tools(files)?),
+        system: text.replace("<<<tools>>>", &tools(files)?),
         tool: ("perform_reasoning", 128),
         questions: questions([]),
         agent: AgentLoop::new(Fidelity::Variant, 1),
         max_tokens: 32_768,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_lists_the_tools_in_the_order_of_their_files() {
+        let mut files = Files { texts: [].into(), commit: "no commit".to_owned() };
+        files.texts.insert(CONTEXT, "Use\n<<<tools>>>\nwell.".to_owned());
+        for (place, file) in TOOLS.into_iter().enumerate() {
+            files.texts.insert(file, format!("def tool{place}(path: str):\n    pass\n"));
+        }
+        let text = RELEASE.import(&files, true).unwrap().system.values().next().unwrap().clone();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            (lines[0], lines[1], lines[5], lines[6]),
+            ("Use", "<tools>", "</tools>", "well."),
+            "{text}"
+        );
+        assert!((0..3).all(|place| lines[place + 2].contains(&format!("tool{place}"))), "{text}");
+        files.texts.insert(CONTEXT, "<<<tools>>> <<<other>>>".to_owned());
+        assert!(RELEASE.import(&files, true).is_err());
+    }
 }

@@ -1,7 +1,6 @@
 """Cases of the other agents and of benchmarks: inputs, and what the authors' functions make of them. Used by
 ci/protocols.py."""
 
-import json
 import math
 import os
 import re

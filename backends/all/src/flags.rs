@@ -164,7 +164,7 @@ impl Flags {
     /// The plan of the run whose answers `replay` returns for a split; `None` with another backend.
     ///
     /// # Errors
-    /// There is no such run.
+    /// `--from` is not given or holds no run of the split.
     pub fn recorded(&self, task: &str) -> anyhow::Result<Option<RunPlan>> {
         (self.backend == Kind::Replay).then(|| self.replay.plan(task)).transpose()
     }

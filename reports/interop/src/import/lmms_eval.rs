@@ -290,7 +290,7 @@ mod tests {
                 vec![pair("m", None), pair("m", Some(0.0))],
             ),
             (&["\"m\": {\"pred_answer\": \"B\"}"], vec![pair("m", Some(1.0))]),
-            // A metric that is named twice, and what is no number where other lines have one.
+            // A duplicate in `metrics`; non-numeric scores in some rows.
             (&["\"em\": 1.0, \"metrics\": [\"em\", \"em\"]"], vec![pair("em", Some(1.0))]),
             (
                 &["\"em\": 1.0, \"note\": \"x\"", "\"em\": \"100%\"", "\"em\": [1.0]"],

@@ -122,7 +122,7 @@ fn in_json(value: &Value) -> Vec<TimeSpan> {
     }
 }
 
-/// Whether a field says that there is no interval.
+/// Whether a JSON field declares that the event was not found.
 fn says_none(name: &str, value: &Value) -> bool {
     match name.to_lowercase().as_str() {
         "answer" => value.is_null(),

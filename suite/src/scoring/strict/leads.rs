@@ -149,10 +149,7 @@ pub(super) static LEADS: LazyLock<Vec<Lead>> = LazyLock::new(|| {
         lead(Weak, r"(?:的|就|才)是\s*(?:选项|選項)?\s*"),
         lead(Weak, r"(?:→|⇒|=>|->)\s*"),
         // Japanese, Korean
-        lead(
-            Strong,
-            r"(?:ではなく|而是|아니라|\bsondern|\bbut rather|\bsino|,\s*а|\bbensì|\bmas sim|\bmelainkan|\bmà là|\blecz|بل|बल्कि|\bpas [A-Z],? mais|\bniet [A-Z],? maar)\s*(?:option|die|la|选项|選択肢)?\s*",
-        ),
+        lead(Strong, &format!(r"{CONTRAST}\s*(?:option|die|la|选项|選択肢)?\s*")),
         lead(
             Strong,
             r"(?:答え|正解|回答|解答|答|最終回答|正しい選択肢)\s*(?:は|:|=|として|が)\s*(?:、|,)?\s*(?:選択肢|:)?\s*",
@@ -203,6 +200,9 @@ pub(super) static LEADS: LazyLock<Vec<Lead>> = LazyLock::new(|| {
         lead(Strong, r"(?:выбираю|правильный|верный)\s+(?:вариант|ответ)?\s*(?:—|–|-|:)?\s*"),
     ]
 });
+
+/// Words between what is denied and what is so: `not A but rather B`.
+pub(super) const CONTRAST: &str = r"(?:ではなく|而是|아니라|\bsondern|\bbut rather|\bsino|,\s*а|\bbensì|\bmas sim|\bmelainkan|\bmà là|\blecz|بل|बल्कि|\bpas [A-Z],? mais|\bniet [A-Z],? maar)";
 
 /// Words and particles between two letters that leave both of them standing, by language: `A or B`, `A이거나 B`.
 pub(super) const JOINT: &str = concat!(

@@ -37,7 +37,7 @@ pub(super) fn after_lead(text: &str, at: usize, options: &Options, strength: Str
     let said = words(line);
     let is_labelled =
         labels(line, options).next().is_some_and(|(at, _)| !line[..at].contains(char::is_alphanumeric));
-    // `(A) text`, where the letter is no article.
+    // In `(A) text` the bracketed A is an option label, not the article `a`.
     static MARKED: LazyLock<Regex> = LazyLock::new(|| regex(r"^[\s(\[]*[A-Z][)\]]"));
     let is_labelled = is_labelled || MARKED.is_match(line);
     if is_strong && !is_labelled {
@@ -157,7 +157,7 @@ pub(super) fn after_lead(text: &str, at: usize, options: &Options, strength: Str
     if strength == Strength::Label {
         return Nothing;
     }
-    // `A or B`, where the A is no article.
+    // In `A or B` the A is an option label, not the article `a`.
     if is_strong && is_upper && alternatives(after, options, letter, "answer_is") == Open {
         return Open;
     }

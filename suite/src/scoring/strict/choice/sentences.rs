@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::scoring::strict::leads::{self, CONDITION, NEGATED, OTHERS, SOFTENED};
+use crate::scoring::strict::leads::{self, CONDITION, CONTRAST, NEGATED, OTHERS, SOFTENED};
 use crate::scoring::strict::reply::{close_after, is_unspaced, regex, sentence_before};
 
 /// Whether a phrase is said by the model itself: not in a condition or a question, not of others, not negated.
@@ -15,12 +15,8 @@ pub(super) fn is_said(text: &str, start: usize, end: usize) -> bool {
     let is_question = stop.is_some_and(|stop| {
         stop.starts_with(['?', '？']) && !rest[..rest.len() - stop.len()].contains(['–', '—', ',', ';'])
     });
-    static CONTRAST: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)^(?:ではなく|而是|아니라|sondern|but rather|sino|,\s*а|bensì|mas sim|melainkan|mà là|lecz|بل|बल्कि|pas [A-Z],? mais|niet [A-Z],? maar)",
-        )
-    });
-    if CONTRAST.is_match(&text[start..]) {
+    static BUT: LazyLock<Regex> = LazyLock::new(|| regex(&format!("(?i)^{CONTRAST}")));
+    if BUT.is_match(&text[start..]) {
         return true;
     }
     // What was said of another option before does not touch this one: `B is tempting, C is right`.

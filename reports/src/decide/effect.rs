@@ -97,7 +97,8 @@ impl Effect {
     }
 
     /// The mean of repetitions (trainings with different seeds), each its own cluster. Each is a mean of many
-    /// rows itself, so that none are added. `None` below two.
+    /// rows itself, so that none are added. Of repetitions that end elsewhere and of which none was seen
+    /// ([`unseen`]) its interval knows nothing. `None` below two.
     pub fn repetitions(values: &[f64], support: Support) -> Option<Self> {
         let values: Vec<Cluster> = values.iter().map(|&sum| Cluster { sum, n: 1 }).collect();
         let effect = Self::of_mean(clustered_mean(&values)?, support)?;
@@ -245,6 +246,12 @@ impl Effect {
             _ => 1.0,
         }
     }
+}
+
+/// Share of all repetitions that may end elsewhere where none of this many did: the upper end of the exact one-sided
+/// 95 % interval (Clopper & Pearson 1934, Biometrika 26:404-413) of none in `repetitions`.
+pub fn unseen(repetitions: usize) -> f64 {
+    1.0 - ALPHA.powf(1.0 / repetitions as f64)
 }
 
 /// Standard errors of scores below this are rounding of sums.

@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics::holm;
 
-pub use effect::{ALPHA, Effect, MIN_CLUSTERS, POWER, Support, WEAK_CLUSTERS};
+pub use effect::{ALPHA, Effect, MIN_CLUSTERS, POWER, Support, WEAK_CLUSTERS, unseen};
 pub use lost::{Lost, MAX_LOST};
 
 /// Equivalence margin in the effect's unit; bounds of a difference `ours - reference`.

@@ -9,6 +9,7 @@ use crate::Report;
 use crate::multiplicity::Multiplicity;
 use crate::runs::Run;
 use crate::statistics::{Coverage, by_kind, simulated};
+use crate::study::unseen_failures;
 use crate::terminal::counted;
 
 /// Definitions of metrics, intervals and margins; shown open.
@@ -153,8 +154,10 @@ fn seeds(report: &Report, runs: &[&Run]) -> String {
         _ => {
             let seeds: Vec<String> = trained.iter().map(ToString::to_string).collect();
             text.push_str(&format!(
-                " Training seeds: {}; an interval by seed is Student's t over their differences.",
-                seeds.join(", ")
+                " Training seeds: {}; an interval by seed is Student's t over their differences, for trainings that \
+                 end as these did: {}.",
+                seeds.join(", "),
+                unseen_failures(seeds.len())
             ));
         }
     }

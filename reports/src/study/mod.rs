@@ -14,7 +14,7 @@ use crate::training::Training;
 pub use crate::contrast::{ALL, Effect};
 pub use answers::Effort;
 pub use predictions::{ACCURACY, Predicted, Prediction, Region, Test, Tested};
-pub(crate) use show::{ASKED, EXPECTED, FIGURES, PREDICTED, by_split, markdown, predictions};
+pub(crate) use show::{ASKED, EXPECTED, FIGURES, PREDICTED, by_split, markdown, predictions, unseen_failures};
 pub use show::{tables, terminal};
 
 /// Planned comparison of `b` with `a`.

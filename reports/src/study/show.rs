@@ -3,6 +3,7 @@
 use super::{
     ALL, Answer, Effect, Finding, MORE_SERIES, Predicted, Question, SERIES, Study, Tested, value_at,
 };
+use crate::decide::unseen;
 use crate::export;
 use crate::table::{Kind, Pick, Table, col, interval};
 use crate::terminal::{Lines, Text, Tone, counted};
@@ -274,12 +275,23 @@ fn section(text: &mut Text, answer: &Answer) {
         "  an answer took {:.1} turns, {:.1} calls, {:.0} tokens in A; {:.1}, {:.1}, {:.0} in B",
         a.turns, a.calls, a.tokens, b.turns, b.calls, b.tokens
     ));
+    if answer.seeds.len() > 1 {
+        text.line(format!("  {}", unseen_failures(answer.seeds.len())));
+    }
     if let (Some(points), Some(finding)) = (answer.question.at_least, answer.finding) {
         text.toned(&format!("  at least {points:+.0} points: "), finding.as_str(), tone(finding), "");
     }
     if let Some(paper) = &answer.question.paper {
         text.line(format!("  the paper: {paper}"));
     }
+}
+
+/// What an interval over this many seeds leaves out.
+pub(crate) fn unseen_failures(seeds: usize) -> String {
+    format!(
+        "where up to {:.0} % of all trainings failed, {seeds} seeds could have shown none (5 % of the time)",
+        100.0 * unseen(seeds)
+    )
 }
 
 fn tone(finding: Finding) -> Tone {

@@ -8,14 +8,11 @@ use crate::common::whole;
 
 /// Least coverage of a kind, in percent.
 const LEAST: f64 = 92.0;
-/// Trainings of which some end elsewhere: no interval of a few seeds knows of those that did not fail.
-const SOME_FAIL: &str = "mean over seeds of which some fail";
 
 #[test]
 fn every_kind_holds() {
     let rows = simulated();
-    let short: Vec<&Coverage> =
-        rows.iter().filter(|row| row.worst < LEAST && row.kind != SOME_FAIL).collect();
+    let short: Vec<&Coverage> = rows.iter().filter(|row| row.worst < LEAST).collect();
     assert!(short.is_empty(), "{short:#?}");
     assert!(rows.iter().all(|row| row.coverage >= row.worst && row.coverage <= 100.0));
 }

@@ -157,13 +157,14 @@ fn normal(random: &mut Random) -> f64 {
 }
 
 /// Means of trainings with several seeds: scores over 48 questions that scatter evenly around a mean, and trainings of
-/// which some end elsewhere.
+/// which some fail. Where no seed or every seed failed, nothing in the scores says so: the interval is of trainings that
+/// end as those did, which is a mean over seeds like the others.
 pub(super) fn over_seeds(seeds: usize) -> Vec<Setting> {
     let mut all = Vec::new();
-    let mut add = |kind, name: String, truth: f64, value: Box<dyn Fn(&mut Random) -> f64 + Sync>| {
+    let mut add = |kind, name: String, truth: f64, values: Box<dyn Fn(&mut Random) -> Vec<f64> + Sync>| {
         let draw = move |random: &mut Random| {
-            let values: Vec<f64> = (0..seeds).map(|_| value(random)).collect();
-            Effect::repetitions(&values, Support::Share)?.interval()
+            let values = values(random);
+            (values.len() == seeds).then(|| Effect::repetitions(&values, Support::Share)?.interval())?
         };
         all.push(Setting { kind, videos: seeds, name, truth, draw: Box::new(draw) });
     };
@@ -173,20 +174,24 @@ pub(super) fn over_seeds(seeds: usize) -> Vec<Setting> {
     for spread in [0.02, 0.1] {
         let value =
             move |random: &mut Random| scored((0.5 + spread * normal(random)).clamp(0.0, 1.0), random);
+        let values = move |random: &mut Random| (0..seeds).map(|_| value(random)).collect();
         let name = format!("score 50, standard deviation of the seeds {}", 100.0 * spread);
-        add("mean over seeds", name, 0.5, Box::new(value));
+        add("mean over seeds", name, 0.5, Box::new(values));
     }
     for score in [0.1, 0.9, 0.98] {
+        let values = move |random: &mut Random| (0..seeds).map(|_| scored(score, random)).collect();
         let name = format!("score {}, seeds differ by chance alone", 100.0 * score);
-        add("mean over seeds", name, score, Box::new(move |random: &mut Random| scored(score, random)));
+        add("mean over seeds", name, score, Box::new(values));
     }
     for share in [0.2, 0.5] {
-        let value = move |random: &mut Random| {
-            let fails = random.random::<f64>() < share;
-            scored(if fails { 0.3 } else { 0.8 }, random)
+        let values = move |random: &mut Random| {
+            let fails: Vec<bool> = (0..seeds).map(|_| random.random::<f64>() < share).collect();
+            let is_seen = fails.contains(&true) && fails.contains(&false);
+            let score = |fails: bool| if fails { 0.3 } else { 0.8 };
+            fails.into_iter().filter(|_| is_seen).map(|fails| scored(score(fails), random)).collect()
         };
-        let name = format!("{} % of the trainings end at 30, the others at 80", 100.0 * share);
-        add("mean over seeds of which some fail", name, 0.8 - 0.5 * share, Box::new(value));
+        let name = format!("{} % of all trainings end at 30, the others at 80", 100.0 * share);
+        add("mean over seeds of which some failed", name, 0.8 - 0.5 * share, Box::new(values));
     }
     all
 }

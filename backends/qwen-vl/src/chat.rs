@@ -7,7 +7,7 @@ use std::path::Path;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde, Value as Any};
 use minijinja::{Environment, ErrorKind, context};
-use paravt_upstream::python::{dumps, loads};
+use paravt_python::{dumps, loads};
 use serde_json::Value;
 
 use crate::error::Error;

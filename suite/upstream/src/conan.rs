@@ -6,10 +6,9 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use paravt_python::{float, floor_div, literal_regex, split, strip};
 use paravt_suite::text::between;
 use regex::Regex;
-
-use crate::python::{float, floor_div, literal_regex, split, strip};
 
 /// Words of an answer beyond which it is not one, unless it has a letter.
 const MAX_WORDS: usize = 10;

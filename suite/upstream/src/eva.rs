@@ -3,10 +3,9 @@
 
 use std::sync::LazyLock;
 
+use paravt_python::{PyValue, float, linspace, literal_regex, loads, strip};
 use paravt_suite::text::between;
 use regex::Regex;
-
-use crate::python::{PyValue, float, linspace, literal_regex, loads, strip};
 
 /// Pixels of a visual token's side.
 const PATCH: f64 = 28.0;

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use paravt_python::{Int, int, linspace, literal_regex, strip, whole};
 use paravt_suite::text::between;
 use regex::Regex;
-
-use crate::python::{Int, int, linspace, literal_regex, strip, whole};
 
 /// What stands for the frames of a turn in the text of a try.
 const NEW_FRAMES: &str = "\n[New frames provided.]\n";

@@ -1,6 +1,5 @@
 #![forbid(unsafe_code)]
-//! What imitates released code: the semantics of Python that it relies on, and one module for each release
-//! with its tool calls, its scoring and the import of its texts.
+//! What imitates released code: one module for each release with its tool calls, its scoring and the import of its texts.
 //!
 //! A further release is a module of [`agents`] with a static [`Reference`] in [`REFERENCES`]: a
 //! [`ToolSyntax`](paravt_suite::reference::ToolSyntax), a [`Scorer`](paravt_suite::scoring::Scorer) and, with a loop of
@@ -28,12 +27,12 @@
 
 pub mod agents;
 pub mod conan;
+mod depth;
 pub mod eva;
 pub mod framethinker;
 pub mod import;
 pub mod longvt;
 pub mod paravt;
-pub mod python;
 pub mod pyvision;
 pub mod time_r1;
 pub mod tvg;

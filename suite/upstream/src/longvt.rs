@@ -6,10 +6,9 @@
 use std::cmp::Reverse;
 use std::sync::LazyLock;
 
+use paravt_python::{literal_regex, strip};
 use paravt_suite::text::between;
 use regex::Regex;
-
-use crate::python::{literal_regex, strip};
 
 /// The answer in the text of all turns (`extract_anwser_tag`): the first `<answer>`, even an empty one; the last
 /// `\boxed{…}`; the number at the end of the last line that ends with one.

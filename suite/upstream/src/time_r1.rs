@@ -2,9 +2,8 @@
 
 use std::sync::LazyLock;
 
+use paravt_python::literal_regex;
 use regex::Regex;
-
-use crate::python::literal_regex;
 
 /// Start and end in seconds (`extract_answer` of `evaluate.py`): the rule of VideoChat-R1.
 pub use crate::videochat_r1::interval;

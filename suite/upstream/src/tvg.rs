@@ -2,9 +2,8 @@
 
 use std::sync::LazyLock;
 
+use paravt_python::{float, literal_regex};
 use regex::Regex;
-
-use crate::python::{float, literal_regex};
 
 /// The example of a prompt, not taken for an answer.
 const EXAMPLE: &str = "a specific example is : 20.8 - 30.0 seconds";

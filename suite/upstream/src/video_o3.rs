@@ -4,10 +4,9 @@
 //! Sources below `Eval/vlmeval`: `vlm/video_o3/model.py` (answer, call), `vlm/video_o3/vision_process.py` (frames of a
 //! call), `dataset/videomme.py` and its like (frames of the first message), `dataset/utils` (scores).
 
+use paravt_python::{PyValue, loads, repr, repr_float, strip};
 use paravt_suite::media::{VideoRequest, frame_indices};
 use paravt_suite::text::between;
-
-use crate::python::{PyValue, loads, repr, repr_float, strip};
 
 /// The answer of a reply: what stands between its first `<answer>` and its first `</answer>`. `Some(None)` where both
 /// are there in the wrong order, for which the release asks the model again with nothing new.

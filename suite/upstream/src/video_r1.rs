@@ -2,9 +2,8 @@
 //!
 //! Both have the same `src/eval_bench.py` but for what stands between a question and its options.
 
+use paravt_python::{float, strip};
 use paravt_suite::text::between;
-
-use crate::python::{float, strip};
 
 /// What Video-R1 writes between a question and its options.
 pub const VIDEO_R1_OPTIONS: &str = "Options:\n";

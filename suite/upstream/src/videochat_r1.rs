@@ -2,10 +2,9 @@
 
 use std::sync::LazyLock;
 
+use paravt_python::{float, literal_regex, strip};
 use paravt_suite::text::between;
 use regex::Regex;
-
-use crate::python::{float, literal_regex, strip};
 
 /// Letters of options.
 const LETTERS: std::ops::RangeInclusive<char> = 'A'..='G';

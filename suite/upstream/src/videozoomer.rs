@@ -5,10 +5,9 @@
 
 use std::sync::LazyLock;
 
+use paravt_python::{PyValue, linspace, literal_regex, loads, repr, repr_str, strip, whole};
 use paravt_suite::text::between;
 use regex::Regex;
-
-use crate::python::{PyValue, linspace, literal_regex, loads, repr, repr_str, strip, whole};
 
 /// Indices of the first frames: one every `1 / rate` seconds, or `limit` evenly where those are more.
 pub fn overview(total: usize, fps: f64, rate: f64, limit: usize) -> Vec<usize> {

@@ -1,10 +1,10 @@
 //! The scoring of Video-Holmes in lmms-eval (75571cf `lmms_eval/tasks/video_holmes/utils.py`): the parser of MMMU. Where
 //! that finds nothing it draws a letter; here the answer is unparsed and counts 0.
 
+use paravt_python::{is_space, strip};
 use paravt_suite::record::{Outcome, Score};
 use paravt_suite::sample::{Gold, Sample};
 use paravt_suite::scoring::Scorer;
-use paravt_upstream::python::{is_space, strip};
 
 /// Scores by MMMU's parser; under `strict` the suite's own rules are used.
 pub(crate) struct MmmuParser;

@@ -1,11 +1,11 @@
 //! The scoring that VSI-Bench was published with (vision-x-nyu/thinking-in-space 51e089c
 //! `lmms_eval/tasks/vsibench/utils.py`): the first word of the reply is the answer.
 
+use paravt_python::{float, strip};
 use paravt_suite::record::{Outcome, Score};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::scoring::number::mean_relative_accuracy;
-use paravt_upstream::python::{float, strip};
 
 /// Scores by the first word; under `strict` the suite's own rules are used.
 pub(crate) struct FirstWord;

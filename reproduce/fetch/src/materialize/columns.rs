@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, ArrayRef, GenericListArray, GenericStringArray, OffsetSizeTrait, StructArray};
 use arrow_schema::{DataType, FieldRef};
-use paravt_upstream::python::{PyValue, dumps, loads};
+use paravt_python::{PyValue, dumps, loads};
 
 use super::Media;
 use super::paths::Paths;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use paravt_python::{float, literal_regex, standalone, strip};
 use paravt_suite::scoring::strict::{self, Options};
 use paravt_upstream::paravt::REFERENCE;
-use paravt_upstream::python::{float, literal_regex, standalone, strip};
 use regex::Regex;
 
 use super::text::normalize;
@@ -172,7 +172,7 @@ fn after(text: &str, phrase: &str, first: char) -> Option<char> {
         if before != first && before != first.to_ascii_lowercase() {
             return None;
         }
-        let rest = text[at + phrase.len()..].trim_start_matches(paravt_upstream::python::is_space);
+        let rest = text[at + phrase.len()..].trim_start_matches(paravt_python::is_space);
         letter(rest.strip_prefix('(').unwrap_or(rest).chars().next())
     })
 }

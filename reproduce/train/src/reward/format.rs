@@ -1,8 +1,8 @@
 //! The format reward with Exploration Anchoring (`paravt/rl/rewards/format.py`).
 
+use paravt_python::strip;
 use paravt_suite::text::between;
 use paravt_upstream::paravt::toolcall::has_parseable_tool_call;
-use paravt_upstream::python::strip;
 
 use super::RewardConfig;
 use super::text::{has_substantive_think, think_before_tool};

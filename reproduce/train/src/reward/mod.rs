@@ -7,8 +7,8 @@ mod text;
 
 use std::collections::BTreeMap;
 
+use paravt_python::float;
 use paravt_upstream::paravt::toolcall::has_parseable_tool_call;
-use paravt_upstream::python::float;
 use serde::{Deserialize, Serialize};
 
 pub use accuracy::{f1, mcq_accuracy, temporal_iou};

@@ -1,7 +1,7 @@
 //! Texts of a completion that the rewards read (`paravt/rl/rewards/utils.py`).
 
+use paravt_python::{is_space, is_word, split_lines, strip};
 use paravt_suite::text::between;
-use paravt_upstream::python::{is_space, is_word, split_lines, strip};
 
 /// `extract_answer`: the first answer tag, else what follows the first `</think>` without tool
 /// blocks, else the last line that is not a marker.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use paravt_files::read_text;
-use paravt_upstream::python::{PyValue, loads};
+use paravt_python::{PyValue, loads};
 use serde_json::Value;
 
 use crate::exit::Exit;

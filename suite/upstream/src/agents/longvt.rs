@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use paravt_python::{float, repr_float, strip};
 use paravt_suite::media::{Sampling as Frames, VideoFacts, VideoRequest, frame_indices};
 use paravt_suite::message::StructuredCall;
 use paravt_suite::protocol::template::Piece;
@@ -25,7 +26,6 @@ use super::{Parts, RULE, choice, protocol, shape, slot, text};
 use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
 use crate::longvt::{CropError, answer, check_crop, is_right, simplified};
-use crate::python::{float, repr_float, strip};
 use crate::{tvg, videochat_r1};
 
 /// LongVT's rules.

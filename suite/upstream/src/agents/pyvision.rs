@@ -4,6 +4,7 @@
 //! those of the paper's evaluation as others report it: 30 turns, 32 thousand tokens, temperature 0.01. Options are in
 //! our words. A chat API ends the model's turn before a result, which the trainer's token stream does not.
 
+use paravt_python::{PyValue, literal_regex, loads, strip};
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, CodeRules, CodeTexts, FailedCalls, Fidelity, Protocol, Sampling, Scored, Source, Template,
@@ -17,7 +18,6 @@ use regex::Regex;
 use super::{Parts, format_template, protocol, questions, shape};
 use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
-use crate::python::{PyValue, literal_regex, loads, strip};
 use crate::pyvision::{MAX_ANSWER_CHARS, judged_answer, rule_score};
 
 /// PyVision-Video's rules; its episodes are those of [`Tool`](crate::pyvision::Tool).

@@ -3,12 +3,12 @@
 //! The authors' own loop needs a web search, a speech recogniser and a second model, and evaluates none of the suite's
 //! splits: it is not part of the suite.
 
+use paravt_python::{PyValue, dumps};
 use paravt_suite::protocol::{AgentLoop, Fidelity, Protocol, Source};
 
 use super::{Parts, protocol, questions, shape};
 use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
-use crate::python::{PyValue, dumps};
 
 const CONTEXT: &str = "sage/prompts/sage/context_vlm.txt";
 /// Tools in the order in which the model reads of them: those that need no other service.

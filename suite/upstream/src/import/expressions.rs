@@ -1,8 +1,7 @@
 //! Names and constants in Python expressions.
 
+use paravt_python::PyValue;
 use rustpython_parser::ast::{Constant, Expr};
-
-use crate::python::PyValue;
 
 /// `….NAME`.
 pub(super) fn is_method(function: &Expr, name: &str) -> bool {

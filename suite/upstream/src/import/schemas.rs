@@ -1,10 +1,10 @@
 //! Functions whose signature and docstring are shown to a model, as SAGE's `_get_function_info` reads them.
 
+use paravt_python::{PyValue, strip};
 use rustpython_parser::ast::{Constant, Expr, Stmt, StmtFunctionDef};
 
 use super::expressions::constant_text;
 use super::shapes::Module;
-use crate::python::{PyValue, strip};
 
 impl Module<'_> {
     /// Name, description and parameters of each function of the file, in source order.
@@ -116,7 +116,7 @@ fn docstring(function: &StmtFunctionDef) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::python::dumps;
+    use paravt_python::dumps;
 
     /// Against `_get_function_info` of SAGE's `sage/src/functions/utils/utils.py` on Python 3.11.
     #[test]

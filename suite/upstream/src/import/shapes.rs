@@ -1,5 +1,6 @@
 //! Looks things up in parsed Python by name and shape.
 
+use paravt_python::dumps;
 use rustpython_parser::ast::{ExceptHandler, Expr, Operator, Ranged as _, Stmt};
 use rustpython_parser::lexer::lex;
 use rustpython_parser::{Mode, parse_tokens};
@@ -7,7 +8,7 @@ use rustpython_parser::{Mode, parse_tokens};
 use super::expressions::{constant_integer, constant_text, is_method, is_name, literal};
 use super::fstrings::{slots, template, without_formats};
 use super::{ImportError, conditions};
-use crate::python::{Nesting, dumps};
+use crate::depth::Nesting;
 use paravt_suite::protocol::Template;
 use paravt_suite::protocol::template::Piece;
 

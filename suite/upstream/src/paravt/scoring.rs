@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use paravt_python::{MAX_STR_DIGITS, float, literal_regex, standalone, strip};
 use paravt_suite::record::{Outcome, Score};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::RAISES;
@@ -10,8 +11,6 @@ use paravt_suite::scoring::{Scorer, Strict};
 use paravt_suite::span::TimeSpan;
 use paravt_suite::text::{between, fixed1};
 use regex::Regex;
-
-use crate::python::{MAX_STR_DIGITS, float, literal_regex, standalone, strip};
 
 const LETTERS: std::ops::RangeInclusive<char> = 'A'..='J';
 

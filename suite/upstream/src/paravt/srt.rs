@@ -2,10 +2,9 @@
 
 use std::sync::LazyLock;
 
+use paravt_python::{literal_regex, strip};
 use paravt_suite::text::clock_seconds;
 use regex::Regex;
-
-use crate::python::{literal_regex, strip};
 
 /// `parse_srt` of the reference: the text of all cues, tags removed, without times. Blocks of
 /// fewer than three lines are skipped; the byte order mark of the first line is harmless.

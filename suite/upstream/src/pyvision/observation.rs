@@ -4,11 +4,10 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use paravt_python::literal_regex;
 use paravt_suite::protocol::template::TemplateError;
 use paravt_suite::protocol::{CodeTexts, Template};
 use regex::Regex;
-
-use crate::python::literal_regex;
 
 /// A piece of a user turn.
 #[derive(Debug, Clone, PartialEq, Eq)]

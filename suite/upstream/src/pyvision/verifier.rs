@@ -2,9 +2,8 @@
 
 use std::sync::LazyLock;
 
+use paravt_python::{float, literal_regex, strip};
 use regex::Regex;
-
-use crate::python::{float, literal_regex, strip};
 
 /// Characters from which on the verifier gives no reward for an answer (`utils/reward_score/multi_task_verifier.py:483`).
 pub const MAX_ANSWER_CHARS: usize = 1000;

@@ -2,8 +2,7 @@
 
 use std::sync::LazyLock;
 
-use paravt_suite::text::CharClass;
-use paravt_upstream::python::strip;
+use paravt_python::{CharClass, strip};
 
 /// Characters that are taken off both ends, one kind after the other.
 const WRAPPING: [char; 8] = [',', '.', '!', '?', ';', ':', '\'', '"'];

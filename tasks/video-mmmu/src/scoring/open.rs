@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use paravt_upstream::python::{float, is_word, literal_regex, strip};
+use paravt_python::{float, is_word, literal_regex, strip};
 use regex::Regex;
 
 /// What the replies of failed calls read there.
@@ -124,7 +124,7 @@ fn all(text: &[char], end: fn(&[char], usize) -> Option<usize>) -> Vec<String> {
 
 /// End of the decimal digits from a place on.
 fn digits(text: &[char], from: usize) -> usize {
-    let is_digit = |c: &char| paravt_suite::text::decimal_digit(*c).is_some();
+    let is_digit = |c: &char| paravt_python::decimal_digit(*c).is_some();
     from + text.get(from..).unwrap_or_default().iter().take_while(|c| is_digit(c)).count()
 }
 

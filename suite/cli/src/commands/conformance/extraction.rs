@@ -1,11 +1,11 @@
 //! `paravt/eval/utils.py` and `_score`.
 
+use paravt_python::{PyValue, float};
 use paravt_suite::sample::Gold;
 use paravt_suite::span::TimeSpan;
 use paravt_upstream::paravt::scoring;
 use paravt_upstream::paravt::srt::parse_srt;
 use paravt_upstream::paravt::toolcall::time_value;
-use paravt_upstream::python::{self, PyValue};
 use serde_json::{Value, json};
 
 /// Our output, or `None` for a function that is not of this module.
@@ -48,6 +48,6 @@ pub(super) fn number(value: f64) -> Value {
 }
 
 fn span(value: &Value) -> Option<TimeSpan> {
-    let number = |value: &Value| value.as_f64().or_else(|| python::float(value.as_str()?));
+    let number = |value: &Value| value.as_f64().or_else(|| float(value.as_str()?));
     Some(TimeSpan::new(number(value.get(0)?)?, number(value.get(1)?)?))
 }

@@ -1,8 +1,8 @@
 //! The three tool-call parsers.
 
+use paravt_python::PyValue;
 use paravt_suite::protocol::{native, render};
 use paravt_upstream::paravt::toolcall;
-use paravt_upstream::python::PyValue;
 use serde_json::{Value, json};
 
 use super::extraction::number;

@@ -70,7 +70,7 @@ fn text<'a>(case: &'a Value, key: &str) -> Option<&'a str> {
 /// A number among the inputs; files of cases write those that JSON has none for as texts.
 fn real(value: &Value) -> Option<f64> {
     match value.as_str() {
-        Some(text) => paravt_upstream::python::float(text),
+        Some(text) => paravt_python::float(text),
         None => value.as_f64(),
     }
 }

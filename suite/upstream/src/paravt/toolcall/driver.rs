@@ -1,18 +1,18 @@
 //! The evaluation driver's parsers: `parse_tool_calls`, `parse_video_zoom_calls`, and how
 //! `eval_one` reads a window out of a call.
 
+use paravt_python::{PyValue, float, is_space, loads, strip};
 use paravt_suite::protocol::{CallError, Tool};
 use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
 
 use super::{TOOL_CALL, TOOL_CODE, VIDEO_ZOOM};
-use crate::python::{self, PyValue, is_space, strip};
 
 /// `parse_tool_calls`: every closed `<tool_call>` whose body is JSON (of any kind), then every
 /// closed `<tool_code>` that starts with the tool's name and `(`; the driver's tool is `crop_video`.
 pub fn parse_driver(text: &str, tool: &str) -> Vec<PyValue> {
     let mut calls: Vec<PyValue> =
-        between(text, TOOL_CALL.0, TOOL_CALL.1).filter_map(|body| python::loads(strip(body)).ok()).collect();
+        between(text, TOOL_CALL.0, TOOL_CALL.1).filter_map(|body| loads(strip(body)).ok()).collect();
     calls.extend(between(text, TOOL_CODE.0, TOOL_CODE.1).filter_map(|body| tool_code(body, tool)));
     calls
 }
@@ -34,7 +34,7 @@ fn tool_code(body: &str, tool: &str) -> Option<PyValue> {
 fn keyword(pair: &str, items: &mut Vec<(String, PyValue)>) {
     let Some((key, value)) = pair.split_once('=') else { return };
     let value = strip(value).trim_matches(['"', '\'']);
-    let value = python::float(value).map_or_else(|| PyValue::Str(value.to_owned()), PyValue::Float);
+    let value = float(value).map_or_else(|| PyValue::Str(value.to_owned()), PyValue::Float);
     PyValue::insert(items, strip(key).to_owned(), value);
 }
 
@@ -73,7 +73,7 @@ pub fn parse_video_zoom(text: &str, tool: &str) -> Vec<PyValue> {
             if body.is_empty() {
                 return None;
             }
-            if let Ok(arguments @ PyValue::Dict(_)) = python::loads(body) {
+            if let Ok(arguments @ PyValue::Dict(_)) = loads(body) {
                 return Some(PyValue::Dict(vec![
                     ("name".to_owned(), PyValue::Str(tool.to_owned())),
                     ("arguments".to_owned(), arguments),
@@ -122,7 +122,7 @@ pub fn time_value(value: &PyValue) -> Result<f64, CallError> {
             Ok(value) if value.is_finite() => Ok(value),
             _ => Err(CallError::TooLarge),
         },
-        PyValue::Str(text) => Ok(python::float(text).or_else(|| clock(text)).unwrap_or(0.0)),
+        PyValue::Str(text) => Ok(float(text).or_else(|| clock(text)).unwrap_or(0.0)),
         PyValue::None | PyValue::List(_) | PyValue::Dict(_) => Ok(0.0),
     }
 }
@@ -130,10 +130,8 @@ pub fn time_value(value: &PyValue) -> Result<f64, CallError> {
 fn clock(text: &str) -> Option<f64> {
     let parts: Vec<&str> = text.split(':').collect();
     match parts[..] {
-        [minutes, seconds] => Some(python::float(minutes)? * 60.0 + python::float(seconds)?),
-        [hours, minutes, seconds] => {
-            Some(python::float(hours)? * 3600.0 + python::float(minutes)? * 60.0 + python::float(seconds)?)
-        }
+        [minutes, seconds] => Some(float(minutes)? * 60.0 + float(seconds)?),
+        [hours, minutes, seconds] => Some(float(hours)? * 3600.0 + float(minutes)? * 60.0 + float(seconds)?),
         _ => None,
     }
 }

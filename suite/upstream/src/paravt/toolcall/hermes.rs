@@ -1,10 +1,10 @@
 //! The RL side's `Hermes2ProToolParser` and the reward's `has_parseable_tool_call`.
 
+use paravt_python::{PyValue, dumps, loads, split_lines, strip};
 use paravt_suite::reference::Tag;
 
 use super::python_call::parse_python_function_call;
 use super::{TOOL_CALL, TOOL_CODE};
-use crate::python::{self, PyValue, dumps, loads, strip};
 
 /// What `extract_tool_calls` returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +97,7 @@ pub fn has_parseable_tool_call(text: &str) -> bool {
         .any(|body| !body_is_empty(body) && loads(body).is_ok_and(|value| value.get("name").is_some()));
     json || bodies(text, TOOL_CODE).into_iter().map(strip).any(|body| {
         !body_is_empty(body)
-            && python::split_lines(body)
+            && split_lines(body)
                 .into_iter()
                 .map(strip)
                 .any(|line| line.contains('(') && !line.starts_with('#'))

@@ -8,17 +8,16 @@ mod python_source;
 mod python_value;
 mod structured;
 
-pub use crate::python::TooDeep;
+pub use crate::depth::TooDeep;
 pub use driver::{parse_driver, parse_video_zoom, time_value, window};
 pub use hermes::{Extracted, ExtractedCall, extract_hermes, has_parseable_tool_call};
 pub use python_call::{PythonCall, parse_python_function_call};
 pub use structured::{call_value, is_exact, rebuild};
 
+use paravt_python::PyValue;
 use paravt_suite::message::StructuredCall;
 use paravt_suite::protocol::Tool;
 use paravt_suite::reference::{Call, Tag, ToolSyntax};
-
-use crate::python::PyValue;
 
 /// A call as JSON.
 const TOOL_CALL: Tag = ("<tool_call>", "</tool_call>");

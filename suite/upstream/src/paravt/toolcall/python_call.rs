@@ -1,11 +1,11 @@
 //! Python call syntax inside `<tool_code>`, as the RL side's `_parse_python_function_call` reads it.
 
+use paravt_python::{PyValue, is_space, strip};
 use rustpython_parser::ast::{Expr, ExprCall};
 
 use super::python_source::{expression, keyword_name};
 use super::python_value::{Literal, literal};
-use crate::python::TooDeep;
-use crate::python::{PyValue, is_space, strip};
+use crate::depth::TooDeep;
 
 /// One parsed call.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,11 +1,12 @@
 //! `ast.parse(line, mode="eval")` on top of a Rust parser that is stricter in a few places.
 
+use paravt_python::MAX_STR_DIGITS;
 use rustpython_parser::ast::{Expr, Mod};
 use rustpython_parser::lexer::{LexResult, lex};
 use rustpython_parser::{Mode, Tok, parse_tokens};
 use unicode_normalization::UnicodeNormalization as _;
 
-use crate::python::{MAX_STR_DIGITS, Nesting, TooDeep};
+use crate::depth::{Nesting, TooDeep};
 
 /// Open brackets at which CPython's tokenizer gives up with a syntax error.
 const MAX_BRACKETS: usize = 200;

@@ -1,8 +1,7 @@
 //! `ast.literal_eval` of a parsed expression.
 
+use paravt_python::{MAX_STR_DIGITS, PyValue, repr_float};
 use rustpython_parser::ast::{Constant, Expr, Operator, UnaryOp};
-
-use crate::python::{MAX_STR_DIGITS, PyValue, repr_float};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Literal {

@@ -1,10 +1,10 @@
 //! Calls as the chat API carries them (`tool_calls`): read as the loop reads written ones, and
 //! written back into the text that a server took them out of.
 
+use paravt_python::{PyValue, dumps, loads};
 use paravt_suite::message::StructuredCall;
 
 use super::TOOL_CALL;
-use crate::python::{PyValue, dumps, loads};
 
 /// The call as [`parse_driver`](super::parse_driver) would have found it in the text. Arguments that are
 /// not JSON stay text, which no window can be read from: a malformed call.

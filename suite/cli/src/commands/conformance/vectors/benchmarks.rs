@@ -35,7 +35,7 @@ fn first_word(case: &Value) -> Option<Value> {
 /// The score of a number that is written out.
 fn relative_accuracy(case: &Value) -> Option<Value> {
     let gold = Gold::Number { answer: real(&case["target"])? };
-    let text = paravt_upstream::python::repr_float(real(&case["pred"])?);
+    let text = paravt_python::repr_float(real(&case["pred"])?);
     let score = paravt_tasks::named("vsibench")?.scorer()?.score(&gold, "", &text);
     Some(json!({ "mra": number(score.value) }))
 }

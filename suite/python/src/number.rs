@@ -1,6 +1,6 @@
 //! `float()` and the printing of floats.
 
-use paravt_suite::text::decimal_digit;
+use super::decimal_digit;
 
 /// Digits beyond which CPython converts no text to an integer and no integer to text
 /// (`sys.get_int_max_str_digits()`).

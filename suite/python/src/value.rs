@@ -2,9 +2,7 @@
 
 use std::sync::LazyLock;
 
-use paravt_suite::text::CharClass;
-
-use super::{float, repr_float};
+use super::{CharClass, float, repr_float};
 
 /// A Python value as `json.loads` or `ast.literal_eval` makes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -211,7 +209,7 @@ fn write_string(out: &mut String, text: &str, ascii: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::python::loads;
+    use crate::loads;
 
     #[test]
     fn prints_as_python_does() {

@@ -1,26 +1,25 @@
+#![forbid(unsafe_code)]
 //! Python semantics that the reference code relies on.
 //!
 //! The reference is Python; its `str.strip`, `\w`, `float()` and `json.loads` differ from Rust's
 //! nearest relatives in corners that models do reach.
 
-mod depth;
 mod format;
 mod json;
 mod number;
 mod numpy;
+mod unicode;
 mod value;
 
 use std::sync::LazyLock;
 
-use paravt_suite::text::CharClass;
 use regex::Regex;
 
-pub(crate) use depth::Nesting;
-pub use depth::TooDeep;
 pub use format::{FormatError, format_named};
 pub use json::{JsonError, loads};
 pub use number::{Int, MAX_STR_DIGITS, float, floor_div, int, repr_float, whole};
 pub use numpy::linspace;
+pub use unicode::{CharClass, decimal_digit};
 pub use value::{PyValue, dumps, repr, repr_str};
 
 /// Python's `\s` (and `str.isspace`) as a class for the `regex` crate, whose own `\s` lacks U+001C to U+001F.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use paravt_files::read_text;
 use paravt_train::sft::SftConfig;
-use paravt_upstream::RELEASES;
+use paravt_upstream::paravt::import::RELEASE;
 
 use crate::error::{Error, RecipeError};
 use crate::graph::Graph;
@@ -95,10 +95,10 @@ impl Recipe {
                 |run: &&Run| run.paper_row.as_ref().or(recipe.paper_row.as_ref()).is_some_and(|of| of == row);
             if let Some(run) = recipe.runs.iter().find(measures) {
                 let named = run.protocol.as_ref().or(run.filled.as_ref());
-                return Some(named.map_or(RELEASES[0].name, String::as_str).to_owned());
+                return Some(named.map_or(RELEASE.name, String::as_str).to_owned());
             }
         }
-        (!row.ends_with(BY_AUTHORS)).then(|| RELEASES[0].name.to_owned())
+        (!row.ends_with(BY_AUTHORS)).then(|| RELEASE.name.to_owned())
     }
 
     /// Whether a model is trained in this process.

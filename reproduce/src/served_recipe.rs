@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use paravt_agents::driver_modes::{FILLED, Filled};
+use paravt_agents::releases;
 use paravt_environments::{Layout, Setup};
 use paravt_preflight::Needs;
 use paravt_reports::Naming;
@@ -10,9 +12,7 @@ use paravt_suite::evaluate::RunConfig;
 use paravt_suite::plan::Channel;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
-use paravt_upstream::RELEASES;
 use paravt_upstream::import::Release;
-use paravt_upstream::paravt::filled::{FILLED, Filled};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -123,8 +123,8 @@ impl Run {
     /// The release of its protocol.
     fn release(&self) -> Result<Option<&'static Release>, String> {
         let Some(name) = &self.protocol else { return Ok(None) };
-        let known = || RELEASES.iter().map(|release| release.name).collect::<Vec<_>>().join(", ");
-        let found = RELEASES.iter().copied().find(|release| release.name == name);
+        let known = || releases().map(|release| release.name).collect::<Vec<_>>().join(", ");
+        let found = releases().find(|release| release.name == name);
         let unknown =
             || format!("[[runs]] {}: protocol: expected one of {}, found `{name}`", self.name, known());
         found.map(Some).ok_or_else(unknown)

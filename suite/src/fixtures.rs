@@ -18,7 +18,8 @@ use crate::plan::{Channel, CropMode, RunPlan};
 use crate::profile::Profile;
 use crate::protocol::{PromptMode, Tool, native};
 use crate::record::{
-    Measured, Outcome, RECORD_VERSION, Record, SampleError, SampleErrorClass, Score, Transcript,
+    Measured, Outcome, RECORD_VERSION, Record, RecordedMessage, RecordedPart, SampleError, SampleErrorClass,
+    Score, Transcript,
 };
 use crate::reference::{Call, Reference, Tag, ToolSyntax};
 use crate::run::{Host, Inputs, Manifest, RUN_VERSION, Selection, Sizes, constants};
@@ -101,6 +102,21 @@ pub fn failed(record: Record, class: SampleErrorClass) -> Record {
         error: Some(SampleError { class, message: "made up".into(), step: "turn0".into() }),
         ..record
     }
+}
+
+/// Role and text of each message of a record, images as `[n]`.
+pub fn said(record: &Record) -> Vec<String> {
+    let part = |part: &RecordedPart| match part {
+        RecordedPart::Text { text } => text.clone(),
+        RecordedPart::Image { origin, .. } => format!("[{}]", origin.unwrap().time),
+        RecordedPart::Frames { frames, .. } => format!("[{} frames]", frames.len()),
+        RecordedPart::Video { file, nframes } => format!("[{file} {nframes:?}]"),
+    };
+    let message = |message: &RecordedMessage| {
+        let parts: Vec<String> = message.parts.iter().map(part).collect();
+        format!("{}: {}", message.role.as_str(), parts.concat())
+    };
+    record.transcript.messages.iter().map(message).collect()
 }
 
 /// The tool loop of the release driver under a profile.

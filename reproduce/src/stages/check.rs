@@ -47,7 +47,7 @@ impl Work for Check {
                 command(format!("paravt-bench protocol import --from {from}"))
             }
             Self::AgentProtocol(name) => {
-                let release = paravt_upstream::RELEASES.iter().find(|release| release.name == name);
+                let release = paravt_agents::releases().find(|release| release.name == name);
                 let from = release.map_or("URL", |release| release.repository);
                 command(format!("paravt-bench protocol import {name} --from https://github.com/{from}"))
             }

@@ -42,7 +42,7 @@ pub enum Error {
     Rollout { sample: String, message: String },
     /// A protocol names a reference implementation that is not here.
     #[error(transparent)]
-    Protocol(#[from] paravt_upstream::ReferenceError),
+    Protocol(#[from] paravt_agents::ReferenceError),
     /// Rewards or log-probabilities that give no advantages.
     #[error(transparent)]
     Advantages(#[from] crate::objective::Error),

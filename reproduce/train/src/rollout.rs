@@ -257,7 +257,7 @@ impl Roller {
             backend: Arc::clone(&recorder) as Arc<dyn Backend>,
             protocol: Arc::clone(&self.protocol),
             protocol_hash: String::new(),
-            reference: paravt_upstream::reference(&self.protocol)?,
+            reference: paravt_agents::reference(&self.protocol)?,
             plan: RunPlan {
                 profile,
                 switches: profile.switches(),

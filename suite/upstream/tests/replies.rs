@@ -5,7 +5,7 @@ use std::path::Path;
 
 use paravt_suite::reference::Reference;
 use paravt_suite::sample::{Gold, Question, Sample};
-use paravt_upstream::{agents, paravt};
+use paravt_upstream::{paravt, pyvision};
 use serde_json::Value;
 
 /// What a reader makes of the choice replies.
@@ -68,7 +68,7 @@ fn the_releases_take_other_letters_than_a_person() {
     assert_eq!(count(&paravt::REFERENCE, str::to_owned), counts(410, 158, 184));
     // PyVision-RL's verifier reads its own form alone, of which there is none among the replies; of a reply within that
     // form it takes the first capital letter.
-    assert_eq!(count(&agents::pyvision::REFERENCE, str::to_owned), counts(0, 0, 0));
+    assert_eq!(count(&pyvision::REFERENCE, str::to_owned), counts(0, 0, 0));
     let boxed = |reply: &str| format!("<answer>\n\\boxed{{{reply}}}\n</answer>");
-    assert_eq!(count(&agents::pyvision::REFERENCE, boxed), counts(205, 118, 92));
+    assert_eq!(count(&pyvision::REFERENCE, boxed), counts(205, 118, 92));
 }

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let plan = args.plan.config(&args.backend.request)?.plan(&protocol)?;
     let sample = sample(&args.video, &args.question, &args.options, args.ground);
     evaluate::check_texts(&protocol, &plan, [&sample]).map_err(RunError::from)?;
-    let reference = paravt_upstream::reference(&protocol)?;
+    let reference = paravt_agents::reference(&protocol)?;
     if plan.channel.samples_here() {
         paravt_media::probe(&args.video).with_context(|| args.video.display().to_string())?;
     }

@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use clap::Subcommand;
+use paravt_agents::driver_modes::{FILLED, Filled};
+use paravt_agents::releases;
 use paravt_suite::data::sha256_file;
 use paravt_suite::nearest;
 use paravt_suite::protocol::{PromptMode, Protocol, cache, file, native};
 use paravt_suite::task::Task as _;
 use paravt_upstream::import::{self, Release};
-use paravt_upstream::paravt::filled::{FILLED, Filled};
-use paravt_upstream::{RELEASES, paravt};
+use paravt_upstream::paravt;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::{Exit, OrPreflight as _};
@@ -104,10 +105,10 @@ impl Eq for Named {}
 
 /// All protocols with names, that of the first release first.
 fn all() -> impl Iterator<Item = Named> {
-    let (first, others) = RELEASES.split_at(1);
-    let imported = |releases: &'static [&'static Release]| releases.iter().copied().map(Named::Imported);
+    let mut imported = releases().map(Named::Imported);
+    let first = imported.next();
     let filled = FILLED.iter().copied().map(Named::Filled);
-    imported(first).chain([Named::Native, Named::Nano]).chain(imported(others)).chain(filled)
+    first.into_iter().chain([Named::Native, Named::Nano]).chain(imported).chain(filled)
 }
 
 fn named(name: &str) -> Result<Named, String> {
@@ -125,8 +126,8 @@ fn named(name: &str) -> Result<Named, String> {
 
 /// A release by the name of its protocol.
 fn release(name: &str) -> Result<&'static Release, String> {
-    RELEASES.iter().copied().find(|release| release.name == name).ok_or_else(|| {
-        let known: Vec<&str> = RELEASES.iter().map(|release| release.name).collect();
+    releases().find(|release| release.name == name).ok_or_else(|| {
+        let known: Vec<&str> = releases().map(|release| release.name).collect();
         let hint = nearest::hint(nearest::nearest(name, known.iter().copied()));
         format!("no release `{name}` can be imported; use one of {}{hint}", known.join(", "))
     })
@@ -286,7 +287,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Action::List => {
             describe(&native::protocol());
             describe(&of_name(Named::Nano)?);
-            for release in RELEASES {
+            for release in releases() {
                 match stored(release)? {
                     Some(protocol) => describe(&protocol),
                     None => println!(
@@ -347,7 +348,7 @@ fn describe(protocol: &Protocol) {
         println!("  a loop of its own, {} turns: {}", own.turns, own.fidelity.as_str());
     }
     for (file, hash) in &protocol.source.files {
-        let pinned = protocol.source.pinned || RELEASES.iter().any(|release| release.is_pinned(file, hash));
+        let pinned = protocol.source.pinned || releases().any(|release| release.is_pinned(file, hash));
         println!("  {file} {hash}{}", if pinned { "" } else { " (not the pinned file)" });
     }
 }

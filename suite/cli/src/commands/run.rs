@@ -299,7 +299,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let chosen = chosen(args, &wanted)?;
     let protocol = &chosen.protocol;
-    let reference = paravt_upstream::reference(protocol)?;
+    let reference = paravt_agents::reference(protocol)?;
     let AskedArgs { probe, repeat } = args.asked;
     let named = RunConfig { label: args.label.clone(), paper_row: args.paper_row.clone(), ..config };
     let config = args.dispatch.applied_to(RunConfig { probe, repeat, ..named });

@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
 use crate::common::{bench, ok, run, run_again, stable_records, text};
+use paravt_agents::conan::RELEASE;
+use paravt_agents::releases;
 use paravt_suite::protocol::Fidelity;
 use paravt_suite::record::{Outcome, Record, RecordedMessage, RecordedPart, ToolOutcome};
 use paravt_suite::run::Manifest;
 use paravt_suite::summary::OwnSummary;
-use paravt_upstream::RELEASES;
-use paravt_upstream::agents::conan::RELEASE;
 use serde_json::Value;
 
 /// The scripted model calls where it reads the name of a tool.
@@ -102,8 +102,8 @@ fn actions(answer: &mut Value) {
 fn replayed(name: &str, rewrite: fn(&mut Value)) -> Vec<Record> {
     let dir = tempfile::tempdir().unwrap();
     let (source, cache) = (dir.path().join("checkout"), dir.path().join("cache"));
-    let release = RELEASES.into_iter().find(|release| release.name == name).unwrap();
-    let standin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../upstream/tests/standin").join(name);
+    let release = releases().find(|release| release.name == name).unwrap();
+    let standin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agents/tests/standin").join(name);
     for file in release.files {
         let path = source.join(file.path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -10,7 +10,7 @@ use crate::common::{bench, ok, run, run_again, stable_records, text};
 use paravt_suite::protocol::Fidelity;
 use paravt_suite::record::{EndReason, Record, RecordedPart, ToolOutcome};
 use paravt_suite::run::Manifest;
-use paravt_upstream::agents::pyvision::RELEASE;
+use paravt_upstream::pyvision::RELEASE;
 use serde_json::Value;
 
 const TOOL: &str = r#"

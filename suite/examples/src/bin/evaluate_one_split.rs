@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let [base_url, data, dir] = arguments.as_slice() else { return Err("expected URL DATA RUN".into()) };
 
     let protocol = native::protocol();
-    let reference = paravt_upstream::reference(&protocol)?;
+    let reference = paravt_agents::reference(&protocol)?;
     let config = RunConfig { nframes: 32, resume: true, ..RunConfig::default() };
     println!("{config}");
     let run = Evaluation::new(&LVBENCH, config, protocol, reference, dir);

@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [letter, data, dir] = arguments.as_slice() else { return Err("expected LETTER DATA RUN".into()) };
     let protocol = native::protocol();
-    let reference = paravt_upstream::reference(&protocol)?;
+    let reference = paravt_agents::reference(&protocol)?;
     let config = RunConfig { nframes: 8, ..RunConfig::default() };
     let run = Evaluation::new(&LVBENCH, config, protocol, reference, dir);
     let workspace = Workspace::new(DataRoot::new(data));

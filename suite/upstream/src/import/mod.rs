@@ -7,8 +7,9 @@ mod conditions;
 mod expressions;
 mod fstrings;
 mod git;
+pub mod parts;
 mod schemas;
-pub(crate) mod shapes;
+pub mod shapes;
 mod source;
 mod tools;
 

@@ -8,7 +8,7 @@ use super::shapes::Module;
 
 impl Module<'_> {
     /// Name, description and parameters of each function of the file, in source order.
-    pub(crate) fn schemas(&self) -> Vec<PyValue> {
+    pub fn schemas(&self) -> Vec<PyValue> {
         let functions = self.statements().iter().filter_map(|statement| match statement {
             Stmt::FunctionDef(function) => Some(schema(function)),
             _ => None,

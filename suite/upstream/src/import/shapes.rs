@@ -12,15 +12,20 @@ use crate::depth::Nesting;
 use paravt_suite::protocol::Template;
 use paravt_suite::protocol::template::Piece;
 
-/// Statements of a module, a function or a branch, and where they are from.
-pub(crate) struct Module<'a> {
+/// Statements of a module, a function or a branch, and where they are from. What is looked up and not there, or is there
+/// twice, is an [`ImportError::Shape`].
+pub struct Module<'a> {
     file: &'static str,
     text: &'a str,
     body: Vec<Stmt>,
 }
 
 impl<'a> Module<'a> {
-    pub(crate) fn parse(file: &'static str, text: &'a str) -> Result<Self, ImportError> {
+    /// The statements of a file.
+    ///
+    /// # Errors
+    /// It is not Python, or nested too deeply.
+    pub fn parse(file: &'static str, text: &'a str) -> Result<Self, ImportError> {
         let syntax = |message: String| ImportError::Syntax { file, message };
         let (mut tokens, mut nesting) = (Vec::new(), Nesting::default());
         for token in lex(text, Mode::Module) {
@@ -40,7 +45,7 @@ impl<'a> Module<'a> {
     }
 
     /// An error that names what was looked for and about where.
-    pub(crate) fn shape(&self, wanted: String) -> ImportError {
+    pub fn shape(&self, wanted: String) -> ImportError {
         let line = self.body.first().map(|statement| {
             let offset = usize::from(statement.range().start()).min(self.text.len());
             self.text[..offset].matches('\n').count() + 1
@@ -57,7 +62,8 @@ impl<'a> Module<'a> {
         Module { file: self.file, text: self.text, body }
     }
 
-    pub(crate) fn function(&self, name: &str) -> Result<Module<'a>, ImportError> {
+    /// The body of the function of that name.
+    pub fn function(&self, name: &str) -> Result<Module<'a>, ImportError> {
         let found = self.body.iter().find_map(|statement| match statement {
             Stmt::FunctionDef(function) if function.name.as_str() == name => Some(function.body.clone()),
             Stmt::AsyncFunctionDef(function) if function.name.as_str() == name => Some(function.body.clone()),
@@ -66,7 +72,8 @@ impl<'a> Module<'a> {
         found.map(|body| self.within(body)).ok_or_else(|| self.shape(format!("function {name}")))
     }
 
-    pub(crate) fn class(&self, name: &str) -> Result<Module<'a>, ImportError> {
+    /// The body of the class of that name.
+    pub fn class(&self, name: &str) -> Result<Module<'a>, ImportError> {
         let found = self.body.iter().find_map(|statement| match statement {
             Stmt::ClassDef(class) if class.name.as_str() == name => Some(class.body.clone()),
             _ => None,
@@ -75,7 +82,7 @@ impl<'a> Module<'a> {
     }
 
     /// The body of `if VARIABLE == "VALUE":`.
-    pub(crate) fn branch_for(&self, variable: &str, value: &str) -> Result<Module<'a>, ImportError> {
+    pub fn branch_for(&self, variable: &str, value: &str) -> Result<Module<'a>, ImportError> {
         let found = self.body.iter().find_map(|statement| match statement {
             Stmt::If(branch) if conditions::equality(&branch.test, variable, value) == Some(true) => {
                 Some(branch.body.clone())
@@ -88,7 +95,7 @@ impl<'a> Module<'a> {
     }
 
     /// The branches of the `if …["KEY"]:` that sets `name`: what runs when it holds, and when not.
-    pub(crate) fn branches_on(&self, key: &str, name: &str) -> Result<(Module<'a>, Module<'a>), ImportError> {
+    pub fn branches_on(&self, key: &str, name: &str) -> Result<(Module<'a>, Module<'a>), ImportError> {
         let found = statements(&self.body).into_iter().find_map(|statement| {
             let Stmt::If(branch) = statement else { return None };
             let holds = conditions::item(&branch.test, key)?;
@@ -128,12 +135,13 @@ impl<'a> Module<'a> {
         found.ok_or_else(|| self.shape(format!("one {wanted}")))
     }
 
-    pub(crate) fn text(&self, name: &str) -> Result<String, ImportError> {
+    /// The text that is assigned to a name.
+    pub fn text(&self, name: &str) -> Result<String, ImportError> {
         self.only(name, &format!("text {name}"), constant_text)
     }
 
     /// The text under a key of the dictionary that is assigned to a name.
-    pub(crate) fn entry(&self, name: &str, key: &str) -> Result<String, ImportError> {
+    pub fn entry(&self, name: &str, key: &str) -> Result<String, ImportError> {
         self.only(name, &format!("dictionary {name} with a text for the key {key}"), |value| {
             let Expr::Dict(dict) = value else { return None };
             let mut pairs = dict.keys.iter().zip(&dict.values);
@@ -156,7 +164,7 @@ impl<'a> Module<'a> {
     }
 
     /// The text of the one dictionary key of this name, anywhere below.
-    pub(crate) fn keyed_text(&self, key: &str) -> Result<String, ImportError> {
+    pub fn keyed_text(&self, key: &str) -> Result<String, ImportError> {
         let mut found: Vec<String> = self.keyed(key).iter().filter_map(constant_text).collect();
         found.dedup();
         match <[String; 1]>::try_from(found) {
@@ -166,17 +174,17 @@ impl<'a> Module<'a> {
     }
 
     /// The texts and f-strings of all dictionary keys of this name, in source order.
-    pub(crate) fn keyed_templates(&self, key: &str) -> Vec<Template> {
+    pub fn keyed_templates(&self, key: &str) -> Vec<Template> {
         self.keyed(key).iter().filter_map(template).collect()
     }
 
     /// The sums of texts and names that are assigned to a name, in source order; names are slots.
-    pub(crate) fn sums(&self, name: &str) -> Vec<Template> {
+    pub fn sums(&self, name: &str) -> Vec<Template> {
         self.assigned(name).iter().filter_map(sum).collect()
     }
 
     /// The f-string of a `return`, with exactly these values, in this order.
-    pub(crate) fn returned_template(&self, wanted: &[&str]) -> Result<Template, ImportError> {
+    pub fn returned_template(&self, wanted: &[&str]) -> Result<Template, ImportError> {
         let found = statements(&self.body).into_iter().filter_map(|statement| match statement {
             Stmt::Return(returned) => template(returned.value.as_ref()?),
             _ => None,
@@ -185,12 +193,13 @@ impl<'a> Module<'a> {
             .ok_or_else(|| self.shape(format!("one returned f-string with the values {}", wanted.join(", "))))
     }
 
-    pub(crate) fn integer(&self, name: &str) -> Result<u32, ImportError> {
+    /// The integer that is assigned to a name.
+    pub fn integer(&self, name: &str) -> Result<u32, ImportError> {
         self.only(name, &format!("integer {name}"), constant_integer)
     }
 
     /// `NAME = json.dumps({…})`, printed.
-    pub(crate) fn dumped_json(&self, name: &str) -> Result<String, ImportError> {
+    pub fn dumped_json(&self, name: &str) -> Result<String, ImportError> {
         self.only(name, &format!("{name} = json.dumps(…)"), |value| match value {
             Expr::Call(call) if call.keywords.is_empty() && is_method(&call.func, "dumps") => {
                 literal(call.args.first()?)
@@ -201,7 +210,7 @@ impl<'a> Module<'a> {
     }
 
     /// `NAME = "a" if VARIABLE == "VALUE" else "b"`: the text when equal, and the other.
-    pub(crate) fn conditional_texts(
+    pub fn conditional_texts(
         &self,
         name: &str,
         variable: &str,
@@ -217,12 +226,7 @@ impl<'a> Module<'a> {
     }
 
     /// `NAME = f"…" if VARIABLE else ""`, anywhere below.
-    pub(crate) fn template_if(
-        &self,
-        name: &str,
-        variable: &str,
-        slot: &str,
-    ) -> Result<Template, ImportError> {
+    pub fn template_if(&self, name: &str, variable: &str, slot: &str) -> Result<Template, ImportError> {
         self.only(name, &format!("{name} = f\"…{{{slot}}}…\" if {variable} else \"\""), |assigned| {
             let Expr::IfExp(choice) = assigned else { return None };
             let (text, empty) = match conditions::name(&choice.test, variable)? {
@@ -236,7 +240,7 @@ impl<'a> Module<'a> {
 
     /// The f-string assigned to a name, or given to a dictionary key of that name, whose values are
     /// among `known`.
-    pub(crate) fn assigned_template(&self, name: &str, known: &[&str]) -> Result<Template, ImportError> {
+    pub fn assigned_template(&self, name: &str, known: &[&str]) -> Result<Template, ImportError> {
         let mut found = self.assigned(name);
         for expression in self.expressions() {
             let Expr::Dict(dict) = expression else { continue };
@@ -259,11 +263,7 @@ impl<'a> Module<'a> {
     }
 
     /// The f-string assigned to a name, with exactly these values and formats, in this order.
-    pub(crate) fn assigned_template_with(
-        &self,
-        name: &str,
-        wanted: &[&str],
-    ) -> Result<Template, ImportError> {
+    pub fn assigned_template_with(&self, name: &str, wanted: &[&str]) -> Result<Template, ImportError> {
         let values = wanted.join(", ");
         self.only(name, &format!("{name} = f\"…\" with the values {values}"), |assigned| {
             only_with(vec![template(assigned)?], wanted)
@@ -271,14 +271,14 @@ impl<'a> Module<'a> {
     }
 
     /// The f-string with exactly these values and formats (`start:.1f`), in this order.
-    pub(crate) fn template_with(&self, wanted: &[&str]) -> Result<Template, ImportError> {
+    pub fn template_with(&self, wanted: &[&str]) -> Result<Template, ImportError> {
         let found = self.expressions().iter().filter_map(template).collect();
         only_with(found, wanted)
             .ok_or_else(|| self.shape(format!("one f-string with the values {}", wanted.join(", "))))
     }
 
     /// The f-string of `"\n".join(f"…" for …)` with exactly these values, in this order.
-    pub(crate) fn joined_lines(&self, wanted: &[&str]) -> Result<Template, ImportError> {
+    pub fn joined_lines(&self, wanted: &[&str]) -> Result<Template, ImportError> {
         let line = |expression: &Expr| {
             let Expr::Call(call) = expression else { return None };
             let Expr::Attribute(method) = &*call.func else { return None };
@@ -296,7 +296,7 @@ impl<'a> Module<'a> {
     }
 
     /// The f-string of `if AGENTIC and "…" not in ….lower(): NAME = f"…"`, and the literal.
-    pub(crate) fn template_unless(&self, wanted: &[&str]) -> Result<(Template, String), ImportError> {
+    pub fn template_unless(&self, wanted: &[&str]) -> Result<(Template, String), ImportError> {
         let found = statements(&self.body).into_iter().find_map(|statement| {
             let Stmt::If(branch) = statement else { return None };
             let literal = conditions::agentic_without(&branch.test)?;

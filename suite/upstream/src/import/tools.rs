@@ -12,7 +12,7 @@ use paravt_suite::protocol::Template;
 impl Module<'_> {
     /// The definition of a function `@app.tool(name=…, description=…)` whose arguments are `Annotated[str | float,
     /// Field(description=…)] = None`, as FastMCP 1.13 declares it and clients of the chat API send it.
-    pub(crate) fn tool(&self, name: &str) -> Result<Value, ImportError> {
+    pub fn tool(&self, name: &str) -> Result<Value, ImportError> {
         let found = self.statements().iter().find_map(|statement| match statement {
             Stmt::FunctionDef(function) if function.name.as_str() == name => definition(function),
             _ => None,
@@ -22,7 +22,7 @@ impl Module<'_> {
 
     /// Texts and f-strings of raised exceptions, a keyword's where there is none in front: exactly these values and
     /// formats, in this order.
-    pub(crate) fn raised(&self, wanted: &[&[&str]]) -> Result<Vec<Template>, ImportError> {
+    pub fn raised(&self, wanted: &[&[&str]]) -> Result<Vec<Template>, ImportError> {
         let raised = statements(self.statements()).into_iter().filter_map(|statement| match statement {
             Stmt::Raise(raised) => match raised.exc.as_deref()? {
                 Expr::Call(call) => {

@@ -1,6 +1,5 @@
 //! ParaVT cf55249: tool calls of driver and rewards, scoring, subtitles, and the import of the texts.
 
-pub mod filled;
 pub mod import;
 pub mod scoring;
 pub mod srt;

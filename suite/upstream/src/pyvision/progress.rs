@@ -99,7 +99,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agents::pyvision::{agent, rules};
+    use crate::pyvision::protocol::{agent, rules};
     use paravt_suite::protocol::CodeTexts;
 
     #[test]

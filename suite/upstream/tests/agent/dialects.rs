@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use paravt_suite::backend::{Completion, ErrorClass, FinishReason, Usage};
-use paravt_suite::fixtures::{Scripted, plan};
+use paravt_suite::fixtures::{Scripted, plan, said};
 use paravt_suite::message::{Content, Part, Role, StructuredCall};
 use paravt_suite::plan::{CropMode, RunPlan};
 use paravt_suite::profile::Profile;
@@ -12,7 +12,7 @@ use paravt_suite::protocol::PromptMode;
 use paravt_suite::record::{Record, RecordedPart, SampleErrorClass, ToolOutcome};
 use paravt_suite::settings::ToolDialect;
 
-use super::{World, assert_no_answer, call, said, world};
+use super::{World, assert_no_answer, call, world};
 
 fn structured(arguments: &str) -> StructuredCall {
     // Servers draw such identifiers at random.

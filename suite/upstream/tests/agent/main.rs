@@ -1,23 +1,19 @@
 //! The agent's loop with the release's tool calls.
 #![allow(clippy::unwrap_used)]
 
-mod clips;
 mod dialects;
-mod framethinker;
-mod longvt;
-mod own;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use paravt_suite::agent::Agent;
 use paravt_suite::backend::{BackendError, Completion, ErrorClass, FinishReason, Usage};
-use paravt_suite::fixtures::{Scripted, Squares, plan, sample};
+use paravt_suite::fixtures::{Scripted, Squares, plan, said, sample};
 use paravt_suite::message::{Content, Part};
 use paravt_suite::plan::{Channel, CropMode, RunPlan};
 use paravt_suite::profile::{MalformedCall, Profile, Switches};
 use paravt_suite::protocol::{PromptMode, native};
-use paravt_suite::record::{Outcome, Record, RecordedMessage, RecordedPart, SampleErrorClass, ToolOutcome};
+use paravt_suite::record::{Outcome, Record, SampleErrorClass, ToolOutcome};
 use paravt_suite::sample::Gold;
 use paravt_suite::videos::VideoStore;
 
@@ -72,21 +68,6 @@ fn call(start: f64, end: f64) -> String {
     format!(
         r#"<tool_call>{{"name": "crop_video", "arguments": {{"start_time": {start:?}, "end_time": {end:?}}}}}</tool_call>"#
     )
-}
-
-/// Role and text of each message, images as `[n]`.
-fn said(record: &Record) -> Vec<String> {
-    let part = |part: &RecordedPart| match part {
-        RecordedPart::Text { text } => text.clone(),
-        RecordedPart::Image { origin, .. } => format!("[{}]", origin.unwrap().time),
-        RecordedPart::Frames { frames, .. } => format!("[{} frames]", frames.len()),
-        RecordedPart::Video { file, nframes } => format!("[{file} {nframes:?}]"),
-    };
-    let message = |message: &RecordedMessage| {
-        let parts: Vec<String> = message.parts.iter().map(part).collect();
-        format!("{}: {}", message.role.as_str(), parts.concat())
-    };
-    record.transcript.messages.iter().map(message).collect()
 }
 
 fn class(record: &Record) -> Option<SampleErrorClass> {

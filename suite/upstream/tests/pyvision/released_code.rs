@@ -6,10 +6,9 @@ use paravt_jail::{Figure, Outcome, Output, Video};
 use paravt_python::format_named;
 use paravt_suite::protocol::{AgentLoop, CodeRules, Protocol, render};
 use paravt_suite::record::EndReason;
-use paravt_upstream::agents::pyvision::RELEASE;
 use paravt_upstream::import::read_files;
 use paravt_upstream::pyvision::{
-    ActionError, Environment, Progress, Turn, is_forbidden, judged_answer, rule_score, video_lines,
+    ActionError, Environment, Progress, RELEASE, Turn, is_forbidden, judged_answer, rule_score, video_lines,
 };
 use serde_json::Value;
 

@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         args.data.check_unused(&TaskFiles::default(), "--row")?;
     }
     let protocol = choose(&args.protocol)?;
-    paravt_upstream::reference(&protocol)?;
+    paravt_agents::reference(&protocol)?;
     protocol.system_text(&args.mode)?;
     let sample = match args.row {
         Some(row) => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use paravt_agents::releases;
 use paravt_preflight::Level;
 use paravt_reports::study::{Arm, Study, Trained};
 use paravt_reports::terminal::{Detail, counted};
@@ -21,7 +22,6 @@ use paravt_suite::profile::Profile;
 use paravt_suite::protocol::Protocol;
 use paravt_suite::task::{Benchmark, Task as _};
 use paravt_train::Compute;
-use paravt_upstream::RELEASES;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -329,7 +329,7 @@ impl driver::Host for Host<'_> {
 
 /// Whether a protocol is an agent's own, which has a check of its own.
 fn is_release(name: Option<&str>) -> bool {
-    name.is_some_and(|name| RELEASES.iter().any(|release| release.name == name))
+    name.is_some_and(|name| releases().any(|release| release.name == name))
 }
 
 /// What to look at once a recipe is through.
@@ -366,7 +366,7 @@ fn split_runs(
     protocol: &Arc<Protocol>,
     folder: &Path,
 ) -> anyhow::Result<Vec<evaluate::Evaluation<'static>>> {
-    let reference = paravt_upstream::reference(protocol)?;
+    let reference = paravt_agents::reference(protocol)?;
     let run = |task: &'static Benchmark| {
         let dir = folder.join(&task.spec().name);
         evaluate::Evaluation::new(task, config.clone(), Arc::clone(protocol), reference, dir)

@@ -1,6 +1,6 @@
 //! Replies of agents: calls, answers, scores.
 
-use paravt_upstream::{
+use paravt_agents::{
     conan, eva, framethinker, longvt, time_r1, video_o3, video_r1, videochat_r1, videozoomer,
 };
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn eva_answer(case: &Value) -> Option<Value> {
 }
 
 fn eva_calls(case: &Value) -> Option<Value> {
-    Some(json!({ "arguments": eva::arguments(text(case, "text")?) }))
+    Some(json!({ "arguments": eva::selection::arguments(text(case, "text")?) }))
 }
 
 fn video_r1_mra(case: &Value) -> Option<Value> {
@@ -110,22 +110,22 @@ fn framethinker_valid(case: &Value) -> Option<Value> {
 }
 
 fn longvt_answer(case: &Value) -> Option<Value> {
-    Some(json!({ "answer": longvt::answer(text(case, "text")?) }))
+    Some(json!({ "answer": longvt::answers::answer(text(case, "text")?) }))
 }
 
 fn longvt_letter(case: &Value) -> Option<Value> {
-    let letter = longvt::letter(text(case, "text")?);
+    let letter = longvt::answers::letter(text(case, "text")?);
     Some(json!({ "letter": letter.map(String::from).unwrap_or_default() }))
 }
 
 fn longvt_score(case: &Value) -> Option<Value> {
-    let right = longvt::is_right(text(case, "text")?, text(case, "gold")?);
+    let right = longvt::answers::is_right(text(case, "text")?, text(case, "gold")?);
     Some(json!({ "score": f64::from(u8::from(right)) }))
 }
 
 /// Start, end and strategy, or nothing where the call is refused.
 fn video_o3_call(case: &Value) -> Option<Value> {
-    let call = video_o3::grounding(text(case, "text")?).ok();
+    let call = video_o3::clips::grounding(text(case, "text")?).ok();
     let call = call.map(|call| json!([number(call.start), number(call.end), call.strategy]));
     Some(json!({ "call": call }))
 }

@@ -1,7 +1,8 @@
 //! Frames of agents: indices, times, sizes.
 
+use paravt_agents::eva::selection;
+use paravt_agents::{conan, framethinker, longvt, videozoomer};
 use paravt_suite::protocol::SizeRule;
-use paravt_upstream::{conan, eva, framethinker, longvt, videozoomer};
 use serde_json::{Value, json};
 
 use super::super::extraction::number;
@@ -84,15 +85,16 @@ fn videozoomer_zoom(case: &Value) -> Option<Value> {
 
 fn eva_budget(case: &Value) -> Option<Value> {
     let resize = if case["resize_in"].is_null() { 1.0 } else { real(&case["resize_in"])? };
-    let found = eva::budget(real(&case["nframes_in"])?, resize, size(case)?, EVA_LIMITS.0, EVA_LIMITS.1);
-    let eva::Budget { nframes, resize, estimate } = found;
+    let found =
+        selection::budget(real(&case["nframes_in"])?, resize, size(case)?, EVA_LIMITS.0, EVA_LIMITS.1);
+    let selection::Budget { nframes, resize, estimate } = found;
     Some(json!({ "nframes": number(nframes), "resize": number(resize), "estimate": number(estimate) }))
 }
 
 fn eva_select(case: &Value) -> Option<Value> {
     let size = size(case)?;
-    let found = eva::select(text(case, "arguments")?)
-        .and_then(|select| eva::within(select, size, EVA_LIMITS.0, EVA_LIMITS.1));
+    let found = selection::select(text(case, "arguments")?)
+        .and_then(|select| selection::within(select, size, EVA_LIMITS.0, EVA_LIMITS.1));
     Some(match found {
         Ok(found) => json!({ "nframes": number(found.nframes), "resize": number(found.resize) }),
         Err(error) => json!({ "error": error.to_string() }),
@@ -101,27 +103,28 @@ fn eva_select(case: &Value) -> Option<Value> {
 
 fn eva_times(case: &Value) -> Option<Value> {
     Some(
-        json!({ "times": reals(eva::times(real(&case["start"])?, real(&case["end"])?, index(&case["n"])?)) }),
+        json!({ "times": reals(selection::times(real(&case["start"])?, real(&case["end"])?, index(&case["n"])?)) }),
     )
 }
 
 fn eva_bounds(case: &Value) -> Option<Value> {
     let end = if case["end"].is_null() { None } else { Some(real(&case["end"])?) };
     let stream = (real(&case["stream"][0])?, real(&case["stream"][1])?);
-    let (start, end) = eva::bounds(real(&case["start"])?, end, stream);
+    let (start, end) = selection::bounds(real(&case["start"])?, end, stream);
     Some(json!({ "bounds": reals([start, end]) }))
 }
 
 fn eva_frames(case: &Value) -> Option<Value> {
     let (first, fps, total) = (real(&case["first"])?, real(&case["fps"])?, index(&case["total"])?);
     let times = case["times"].as_array()?.iter().map(real);
-    let indices: Option<Vec<usize>> = times.map(|time| Some(eva::frame(time?, first, fps, total))).collect();
+    let indices: Option<Vec<usize>> =
+        times.map(|time| Some(selection::frame(time?, first, fps, total))).collect();
     Some(json!({ "indices": indices? }))
 }
 
 fn eva_stamps(case: &Value) -> Option<Value> {
-    let times = eva::shown_times(real(&case["start"])?, real(&case["end"])?, index(&case["n"])?);
-    Some(json!({ "stamps": times.into_iter().map(eva::stamp).collect::<Vec<_>>() }))
+    let times = selection::shown_times(real(&case["start"])?, real(&case["end"])?, index(&case["n"])?);
+    Some(json!({ "stamps": times.into_iter().map(selection::stamp).collect::<Vec<_>>() }))
 }
 
 fn eva_size(case: &Value) -> Option<Value> {

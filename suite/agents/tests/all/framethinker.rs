@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use paravt_agents::framethinker::RELEASE;
 use paravt_suite::fixtures::Scripted;
 use paravt_suite::protocol::{Fidelity, Protocol};
 use paravt_suite::record::{Outcome, Record, RecordedPart, ToolOutcome, TriesRecord};
-use paravt_upstream::agents::framethinker::RELEASE;
 
-use crate::own::{Film, run_on, shown, standin};
+use crate::loops::{Film, run_on, shown, standin};
 
 pub(crate) fn protocol() -> Protocol {
     RELEASE.import(&standin(&RELEASE), true).unwrap()

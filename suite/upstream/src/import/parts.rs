@@ -1,47 +1,36 @@
-//! Agents with protocols of their own: their calls, frames and answers for the loop, and the import of their texts.
-//!
-//! The arithmetic is in the modules beside this one ([`conan`](crate::conan), …); here it meets the interfaces of
-//! [`paravt_suite::reference`].
-
-pub mod conan;
-pub mod eva;
-pub mod framethinker;
-pub mod longvt;
-pub mod pyvision;
-pub mod sage;
-pub mod single;
-pub mod video_o3;
-pub mod videozoomer;
+//! What the protocols of agents are made of: the parts in which they differ, their questions and their templates.
 
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{AgentLoop, Instructions, PromptMode, Protocol, Source, Template, Tool};
-use paravt_suite::record::{Outcome, Score};
-use paravt_suite::sample::Gold;
 
-use crate::import::ImportError;
+use super::ImportError;
 
 /// The one mode of an agent's protocol.
 const MODE: &str = "agent";
-/// Rule of an answer that an agent's own extraction found.
-const RULE: &str = "own";
 
 /// What the protocols of agents differ in.
-struct Parts {
-    name: &'static str,
-    source: Source,
-    system: String,
+pub struct Parts {
+    /// Name of the protocol.
+    pub name: &'static str,
+    /// Where its texts are from.
+    pub source: Source,
+    /// The system text, empty for none.
+    pub system: String,
     /// The tag or function by which the tool is called, and the maximum of frames of a call.
-    tool: (&'static str, usize),
-    questions: BTreeMap<String, Template>,
-    agent: AgentLoop,
-    max_tokens: u32,
+    pub tool: (&'static str, usize),
+    /// Texts of the questions by split, else by kind.
+    pub questions: BTreeMap<String, Template>,
+    /// Its loop.
+    pub agent: AgentLoop,
+    /// Most tokens of a reply.
+    pub max_tokens: u32,
 }
 
 /// A protocol of one mode, without the texts of the reference's loop.
-fn protocol(parts: Parts) -> Protocol {
+pub fn protocol(parts: Parts) -> Protocol {
     let mode = PromptMode::named(MODE);
     let (name, max_frames) = parts.tool;
     Protocol {
@@ -79,37 +68,29 @@ fn protocol(parts: Parts) -> Protocol {
 }
 
 /// Question texts by split, else by kind.
-fn questions<const N: usize>(texts: [(&str, &str); N]) -> BTreeMap<String, Template> {
+pub fn questions<const N: usize>(texts: [(&str, &str); N]) -> BTreeMap<String, Template> {
     texts.map(|(name, text)| (name.to_owned(), Template::parse(text))).into()
 }
 
-/// The score of a choice question; `prediction` is what the agent takes for the answer, `None` where it finds none.
-fn choice(gold: &Gold, prediction: Option<String>, is_right: impl Fn(&str, &str) -> bool) -> Score {
-    let unparsed = Score { outcome: Outcome::Unparsed, value: 0.0, prediction: None, rule: None };
-    match (gold, prediction) {
-        (Gold::Choice { answer }, Some(found)) if !found.is_empty() => Score {
-            outcome: Outcome::Scored,
-            value: f64::from(u8::from(is_right(&found, answer))),
-            prediction: Some(found),
-            rule: Some(RULE.to_owned()),
-        },
-        _ => unparsed,
-    }
-}
-
-fn text(text: impl Into<String>) -> Piece {
+/// A text of a template.
+pub fn text(text: impl Into<String>) -> Piece {
     Piece::Text(text.into())
 }
 
-fn slot(name: &str) -> Piece {
+/// A slot of a template.
+pub fn slot(name: &str) -> Piece {
     Piece::Slot(name.to_owned())
 }
 
 /// A text with slots in braces, as `str.format` has it.
-fn format_template(file: &'static str, name: &str, text: &str) -> Result<Template, ImportError> {
+///
+/// # Errors
+/// A brace without its partner, or a slot without a name.
+pub fn format_template(file: &'static str, name: &str, text: &str) -> Result<Template, ImportError> {
     Template::read(text).map_err(|problem| shape(file, format!("{name} as text with slots ({problem})")))
 }
 
-fn shape(file: &'static str, wanted: impl Into<String>) -> ImportError {
+/// The error of a text that is not where it is expected.
+pub fn shape(file: &'static str, wanted: impl Into<String>) -> ImportError {
     ImportError::Shape { file, wanted: wanted.into(), line: None }
 }

@@ -5,10 +5,14 @@
 
 use paravt_python::{PyValue, dumps};
 use paravt_suite::protocol::{AgentLoop, Fidelity, Protocol, Source};
+use paravt_upstream::import::parts::{Parts, protocol, questions, shape};
+use paravt_upstream::import::shapes::Module;
+use paravt_upstream::import::{Files, ImportError, Pinned, Release};
 
-use super::{Parts, protocol, questions, shape};
-use crate::import::shapes::Module;
-use crate::import::{Files, ImportError, Pinned, Release};
+use crate::agent::Agent;
+
+/// SAGE: its text.
+pub const AGENT: Agent = Agent { reference: None, releases: &[&RELEASE] };
 
 const CONTEXT: &str = "sage/prompts/sage/context_vlm.txt";
 /// Tools in the order in which the model reads of them: those that need no other service.

@@ -1,9 +1,78 @@
-//! Video-R1 (tulerfeng/Video-R1 59d65c3) and VideoRFT (QiWang98/VideoRFT bba6099): the question's text and the score.
+//! Video-R1 (tulerfeng/Video-R1 59d65c3) and VideoRFT (QiWang98/VideoRFT bba6099): one turn, choice questions.
 //!
-//! Both have the same `src/eval_bench.py` but for what stands between a question and its options.
+//! Both have the same `src/eval_bench.py` but for what stands between a question and its options. Frames are those of
+//! `fetch_video` with each one's numbers.
+
+use std::collections::BTreeMap;
 
 use paravt_python::{float, strip};
+use paravt_suite::protocol::template::Piece;
+use paravt_suite::protocol::{FramePolicy, Protocol, Sampling, Source};
+use paravt_suite::record::Score;
+use paravt_suite::reference::Reference;
+use paravt_suite::sample::Gold;
+use paravt_suite::scoring::Scorer;
 use paravt_suite::text::between;
+use paravt_upstream::import::parts::{Parts, protocol, slot, text};
+use paravt_upstream::import::shapes::Module;
+use paravt_upstream::import::{Files, ImportError, Pinned, Release};
+
+use crate::agent::{Agent, choice};
+use crate::one_turn::{AllFrames, OneTurn, TOKEN, one_turn, video, with_slots};
+
+/// Video-R1 and VideoRFT: their rules and their texts.
+pub const AGENT: Agent = Agent {
+    reference: Some(Reference {
+        name: "video-r1",
+        syntax: &OneTurn,
+        scorer: &VideoR1,
+        looks: Some(&AllFrames),
+    }),
+    releases: &[&RELEASE, &VIDEO_RFT_RELEASE],
+};
+
+const EVALUATION: &str = "src/eval_bench.py";
+const READER: &str = "src/qwen-vl-utils/src/qwen_vl_utils/vision_process.py";
+
+/// Video-R1.
+pub static RELEASE: Release = Release {
+    name: "video-r1",
+    repository: "tulerfeng/Video-R1",
+    commit: "59d65c347e44efa71be27abf9d89b4a2bb7d1c05",
+    files: &[
+        Pinned::new(EVALUATION, "a0c0c723522bc4a5a49f1ed824a3a6574e28c7b6a2d777ad2b70675050835a0f"),
+        Pinned::new(READER, "c194cd56b952fc6dd94bab8739367158a0b4118bc5363cf2710ecf942ce9b504"),
+    ],
+    // Its README evaluates up to 16, 32 and 64 frames; the highest numbers of its paper are those of 64.
+    make: |files, source| {
+        let frames = video((None, 64), (128 * TOKEN, Some(256 * TOKEN), None));
+        choice_protocol("video-r1", VIDEO_R1_OPTIONS, frames, files, source)
+    },
+};
+
+/// VideoRFT.
+pub static VIDEO_RFT_RELEASE: Release = Release {
+    name: "videorft",
+    repository: "QiWang98/VideoRFT",
+    commit: "bba609969e66c66e152b15399488f0ad94051e3a",
+    files: &[
+        Pinned::new(EVALUATION, "e238944565be98283cffa81acd96a41eaf0ccbc5544a8cc13bcd8024f013ab6f"),
+        Pinned::new(READER, "2e341ef7f243b3b06a6225086abacfec709abad675aab3503562d5f984b34efe"),
+    ],
+    // Fewest and most are the same there, and `fetch_video` raises the maximum to 1.05 times the minimum.
+    make: |files, source| {
+        let frames = video((Some(32), 32), (256 * TOKEN, Some(210_739), None));
+        choice_protocol("videorft", VIDEO_RFT_OPTIONS, frames, files, source)
+    },
+};
+
+struct VideoR1;
+
+impl Scorer for VideoR1 {
+    fn score(&self, gold: &Gold, _letters: &str, text: &str) -> Score {
+        choice(gold, Some(answer(text).trim().to_owned()), |found, gold| found == gold.trim())
+    }
+}
 
 /// What Video-R1 writes between a question and its options.
 pub const VIDEO_R1_OPTIONS: &str = "Options:\n";
@@ -80,6 +149,44 @@ pub fn mean_relative_accuracy(predicted: f64, target: f64) -> f64 {
     let error = (predicted - target).abs() / (target.abs() + 1e-8);
     let below = (0..10).filter(|index| error < 1.0 - (0.5 + 0.05 * f64::from(*index)) as f32).count();
     f64::from(below as f32 / 10.0)
+}
+
+fn choice_protocol(
+    name: &'static str,
+    before_options: &str,
+    frames: FramePolicy,
+    files: &Files,
+    source: Source,
+) -> Result<Protocol, ImportError> {
+    let module = Module::parse(EVALUATION, files.required(EVALUATION)?)?;
+    let template = module.text("QUESTION_TEMPLATE")?;
+    let question = [slot("question"), text(before_options), slot("options"), text("\n")];
+    let of_kind = |kind: &str, question: &[Piece]| {
+        let template = template.clone() + &module.keyed_text(kind)?;
+        with_slots(EVALUATION, &template, &[("{Question}", question)])
+    };
+    let questions = BTreeMap::from([
+        ("choice".to_owned(), of_kind("multiple choice", &question)?),
+        ("open".to_owned(), of_kind("free-form", &question[..1])?),
+    ]);
+    let sampling = Sampling {
+        temperature: 0.1,
+        top_p: Some(0.001),
+        repetition_penalty: Some(1.0),
+        ..Sampling::default()
+    };
+    Ok(Protocol {
+        reference: Some(RELEASE.name.to_owned()),
+        ..protocol(Parts {
+            name,
+            source,
+            system: String::new(),
+            tool: ("none", 1),
+            questions,
+            agent: one_turn("{frames}{question}", frames, sampling),
+            max_tokens: 1024,
+        })
+    })
 }
 
 #[cfg(test)]

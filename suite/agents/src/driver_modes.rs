@@ -1,19 +1,23 @@
-//! The driver's modes for other agents (ParaVT cf55249 `paravt/eval/driver.py`). Their texts are placeholders there
+//! The modes of ParaVT's driver for other agents (cf55249 `paravt/eval/driver.py`). Their texts are placeholders there
 //! (`FILL_FROM_…`); its comments say which text of the agent's authors belongs in each. Here it is taken from the import of
 //! the agent's own protocol. All else is the driver's: its loop, its frames, its reader of calls.
 
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{PromptMode, Protocol, Source};
 use paravt_suite::reference::Reference;
+use paravt_upstream::import::Release;
+use paravt_upstream::paravt::scoring::DriverScoring;
+use paravt_upstream::paravt::toolcall::ZoomSyntax;
 
-use super::scoring::DriverScoring;
-use super::toolcall::ZoomSyntax;
-use crate::agents;
-use crate::import::Release;
+use crate::agent::Agent;
+use crate::{longvt, sage, videozoomer};
 
 /// The driver where it looks for calls of VideoZoomer ("Modes for other agents" in `suite/docs/quirks.md`).
 pub const ZOOMS: Reference =
     Reference { name: "paravt-videozoomer", syntax: &ZoomSyntax, scorer: &DriverScoring, looks: None };
+
+/// The driver with that reader of calls; its texts are made of those of two releases.
+pub const AGENT: Agent = Agent { reference: Some(ZOOMS), releases: &[] };
 
 /// A mode of the driver with an agent's text in its placeholder.
 pub struct Filled {
@@ -32,7 +36,7 @@ pub struct Filled {
 pub static VIDEOZOOMER: Filled = Filled {
     name: "paravt+videozoomer",
     mode: "agentic_videozoomer",
-    agent: &agents::videozoomer::RELEASE,
+    agent: &videozoomer::RELEASE,
     reference: Some(ZOOMS.name),
     text: |agent| agent.system.values().next().cloned(),
 };
@@ -41,7 +45,7 @@ pub static VIDEOZOOMER: Filled = Filled {
 pub static LONGVT: Filled = Filled {
     name: "paravt+longvt",
     mode: "agentic_longvt",
-    agent: &agents::longvt::RELEASE,
+    agent: &longvt::RELEASE,
     reference: None,
     text: |agent| match agent.agent.as_ref()?.opening.0.last()? {
         Piece::Text(text) => Some(text.trim_start().to_owned()),
@@ -53,7 +57,7 @@ pub static LONGVT: Filled = Filled {
 pub static SAGE: Filled = Filled {
     name: "paravt+sage",
     mode: "agentic_sage",
-    agent: &agents::sage::RELEASE,
+    agent: &sage::RELEASE,
     reference: None,
     text: |agent| agent.system.values().next().cloned(),
 };

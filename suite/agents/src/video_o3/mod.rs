@@ -1,13 +1,17 @@
-//! Video-o3 (ZZQ987/Video-o3-Qwen3VL a6e0973, a fork of MCG-NJU/Video-o3): the whole video, then a clip of it for each call,
-//! and an answer that is asked for after the eighth. Of its two models the one on Qwen2.5-VL.
+//! Video-o3 (ZZQ987/Video-o3-Qwen3VL a6e0973, a fork of MCG-NJU/Video-o3): the whole video, then a [clip](clips) of it for
+//! each call, and an answer that is asked for after the eighth. Of its two models the one on Qwen2.5-VL.
 //!
-//! The release gives its model no positions of the frames: transformers then takes two for a second in every video.
-//! Its chat template is not the model's; a server takes it with each request, but gives it a plain text as a list of
-//! one part, which the template would write in another way than the text that it is in the release. A line that is put
-//! into the template makes it a text again.
+//! Sources below `Eval/vlmeval`: `vlm/video_o3/model.py` (answer), `dataset/utils` (scores). The release gives its model
+//! no positions of the frames: transformers then takes two for a second in every video. Its chat template is not the
+//! model's; a server takes it with each request, but gives it a plain text as a list of one part, which the template
+//! would write in another way than the text that it is in the release. A line that is put into the template makes it a
+//! text again.
+
+pub mod clips;
 
 use std::collections::BTreeMap;
 
+use paravt_python::strip;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::{
     AgentLoop, CallError, Clips, Encoding, Fidelity, Filter, FramePolicy, Harness, OptionForm, Overview,
@@ -19,15 +23,17 @@ use paravt_suite::sample::{Gold, Sample};
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
 use paravt_suite::text::fixed1;
+use paravt_upstream::import::parts::{Parts, format_template, protocol, shape};
+use paravt_upstream::import::shapes::Module;
+use paravt_upstream::import::{Files, ImportError, Pinned, Release};
 use serde_json::{Value, json};
 
-use super::{Parts, choice, format_template, protocol, shape};
-use crate::import::shapes::Module;
-use crate::import::{Files, ImportError, Pinned, Release};
-use crate::video_o3::{Grounding, Sampled, answer, clip, grounding, option, overview};
+use crate::agent::{Agent, choice};
+use clips::{Grounding, Sampled, clip, grounding, overview};
 
-/// Video-o3's rules.
-pub const REFERENCE: Reference = Reference::of("video-o3", &VideoO3);
+/// Video-o3: its rules and its texts.
+pub const AGENT: Agent =
+    Agent { reference: Some(Reference::of("video-o3", &VideoO3)), releases: &[&RELEASE] };
 
 const MODEL: &str = "Eval/vlmeval/vlm/video_o3/model.py";
 const PROMPTS: &str = "Eval/vlmeval/vlm/video_o3/prompt.py";
@@ -139,6 +145,40 @@ impl Scorer for VideoO3 {
     fn score_sample(&self, sample: &Sample, text: &str) -> Score {
         scored(&sample.task, &sample.gold, text)
     }
+}
+
+/// The answer of a reply: what stands between its first `<answer>` and its first `</answer>`. `Some(None)` where both
+/// are there in the wrong order, for which the release asks the model again with nothing new.
+pub fn answer(reply: &str) -> Option<Option<&str>> {
+    let (start, end) = (reply.find("<answer>")? + "<answer>".len(), reply.find("</answer>")?);
+    Some((start <= end).then(|| strip(&reply[start..end])))
+}
+
+/// The option that a benchmark's evaluation reads in an answer; empty where it finds none. What VLMEvalKit then guesses
+/// from the texts of the options is not repeated.
+pub fn option(split: &str, answer: &str) -> String {
+    let letter = |letters: &str| {
+        // Of the words that are taken out first, these alone have a letter of an option.
+        let text = answer.replace("Best answer:Best option:", "").replace("Answer:", "");
+        text.chars().find(|c| letters.contains(*c)).map(String::from).unwrap_or_default()
+    };
+    match split {
+        "longvideobench" => letter("ABCDE"),
+        "lvbench" => polished(answer),
+        "mlvu" => match answer.split_once(')') {
+            Some((before, _)) => before.chars().last().map(String::from).unwrap_or_default(),
+            None => answer.to_owned(),
+        },
+        _ => letter("ABCD"),
+    }
+}
+
+/// `_polish_answer`.
+fn polished(answer: &str) -> String {
+    let text = strip(strip(answer).split(')').next().unwrap_or_default());
+    let text = text.split('(').nth(1).map_or(text, strip);
+    let word = strip(text.split(' ').next().unwrap_or_default());
+    word.chars().next().map(|c| c.to_uppercase().collect()).unwrap_or_default()
 }
 
 fn scored(split: &str, gold: &Gold, text: &str) -> Score {
@@ -256,4 +296,32 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             max_tokens: 4096,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers() {
+        assert_eq!(answer("<answer> B </answer>"), Some(Some("B")));
+        assert_eq!(answer("</answer><answer>"), Some(None));
+        assert_eq!(answer("<answer>B"), None);
+    }
+
+    #[test]
+    fn options_are_those_of_each_benchmark() {
+        for (split, answer, found) in [
+            ("videomme", "Answer: B", "B"),
+            ("videomme", "E", ""),
+            ("longvideobench", "so E", "E"),
+            ("lvbench", "(c) a dog", "C"),
+            ("lvbench", "B. a dog", "B"),
+            ("lvbench", " ", ""),
+            ("mlvu", "(D) x", "D"),
+            ("mlvu", "D", "D"),
+        ] {
+            assert_eq!(option(split, answer), found, "{split}: {answer}");
+        }
+    }
 }

@@ -1,8 +1,11 @@
 //! LongVT (EvolvingLMMs-Lab/LongVT 08d755b): a tool of the chat API, frames of `fetch_video`, results that the next request
-//! alone has. Its harness is lmms-eval 75571cf (`models/chat/async_openai.py`, `protocol.py`), its tool a server of FastMCP.
+//! alone has, the [answer](answers) of a conversation. Its harness is lmms-eval 75571cf (`models/chat/async_openai.py`,
+//! `protocol.py`), its tool a server of FastMCP (`examples/video_tools/mcp_server.py`, whose windows are checked here).
 //!
 //! Where the authors' file is, is not published: the model is shown the name of the video. A call with another name
 //! finds no file, as there. The release sets no limit to the turns.
+
+pub mod answers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,16 +23,17 @@ use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
+use paravt_upstream::import::parts::{Parts, protocol, shape, slot, text};
+use paravt_upstream::import::shapes::Module;
+use paravt_upstream::import::{Files, ImportError, Pinned, Release};
 use serde_json::{Value, json};
 
-use super::{Parts, RULE, choice, protocol, shape, slot, text};
-use crate::import::shapes::Module;
-use crate::import::{Files, ImportError, Pinned, Release};
-use crate::longvt::{CropError, answer, check_crop, is_right, simplified};
-use crate::{tvg, videochat_r1};
+use crate::agent::{Agent, RULE, choice};
+use crate::{temporal_grounding, videochat_r1};
+use answers::{answer, is_right, simplified};
 
-/// LongVT's rules.
-pub const REFERENCE: Reference = Reference::of("longvt", &LongVt);
+/// LongVT: its rules and its texts.
+pub const AGENT: Agent = Agent { reference: Some(Reference::of("longvt", &LongVt)), releases: &[&RELEASE] };
 
 /// Tasks whose texts are asked with the tool, by file.
 const TASKS: [&str; 4] = [VIDEO_MME, LVBENCH, LONG_VIDEO_BENCH, CHARADES];
@@ -218,7 +222,7 @@ impl Scorer for LongVt {
                 is_right(found, simplified(gold))
             });
         };
-        match tvg::interval(answer(text)) {
+        match temporal_grounding::interval(answer(text)) {
             Some(moment) => Score {
                 outcome: Outcome::Scored,
                 value: videochat_r1::iou(moment, (wanted.start, wanted.end)),
@@ -227,6 +231,37 @@ impl Scorer for LongVt {
             },
             None => Score { outcome: Outcome::Unparsed, value: 0.0, prediction: None, rule: None },
         }
+    }
+}
+
+/// Why a window is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CropError {
+    /// The start is negative.
+    #[error("the window starts before the video")]
+    Negative,
+    /// The end is not after the start.
+    #[error("the window ends at or before its start")]
+    Reversed,
+    /// The start is at the end of the video or behind it.
+    #[error("the window starts at or behind the end of the video")]
+    Behind,
+    /// The end is behind that of the video.
+    #[error("the window ends behind the video")]
+    TooLong,
+}
+
+/// Whether the server crops a window of a video of `duration` seconds, which is its number of frames by their rate.
+///
+/// # Errors
+/// The first rule that it breaks.
+pub fn check_crop(start: f64, end: f64, duration: f64) -> Result<(), CropError> {
+    match () {
+        () if start < 0.0 => Err(CropError::Negative),
+        () if end <= start => Err(CropError::Reversed),
+        () if start >= duration => Err(CropError::Behind),
+        () if end > duration => Err(CropError::TooLong),
+        () => Ok(()),
     }
 }
 
@@ -341,4 +376,18 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
     made.crop_error = Template::parse("{reason}");
     made.subtitles_block = subtitles_block;
     Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows() {
+        assert_eq!(check_crop(1.0, 2.0, 2.0), Ok(()));
+        assert_eq!(check_crop(-1.0, 2.0, 2.0), Err(CropError::Negative));
+        assert_eq!(check_crop(2.0, 2.0, 2.0), Err(CropError::Reversed));
+        assert_eq!(check_crop(2.0, 3.0, 2.0), Err(CropError::Behind));
+        assert_eq!(check_crop(1.0, 3.0, 2.0), Err(CropError::TooLong));
+    }
 }

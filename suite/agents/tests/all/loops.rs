@@ -1,12 +1,13 @@
-//! Loops of other agents, with texts of a stand-in of the same structure as the authors' files.
+//! Loops of Conan, VideoZoomer, EVA and the models of one turn, and what the tests of all agents share.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use paravt_agents::{conan, eva, reference, releases, time_r1, video_r1, videozoomer};
 use paravt_suite::agent::Agent;
 use paravt_suite::backend::{BackendError, Completion, ErrorClass, FinishReason, StoppedBy};
 use paravt_suite::evaluate::RunConfig;
-use paravt_suite::fixtures::{Scripted, sample};
+use paravt_suite::fixtures::{Scripted, said, sample};
 use paravt_suite::frames::{FrameSet, FrameSource, Pick};
 use paravt_suite::media::{MediaError, VideoFacts, VideoRequest};
 use paravt_suite::message::{Content, FrameOrigin, Image};
@@ -15,9 +16,6 @@ use paravt_suite::protocol::{Encoding, Fidelity, Protocol};
 use paravt_suite::record::{Outcome, Record, RecordedPart, ToolOutcome};
 use paravt_suite::videos::VideoStore;
 use paravt_upstream::import::{Files, Release};
-use paravt_upstream::{RELEASES, agents, reference};
-
-use crate::said;
 
 /// Files of a release, those that are not named empty.
 pub(crate) fn files(release: &Release, texts: &[(&'static str, &str)]) -> Files {
@@ -45,7 +43,7 @@ fn conan() -> Protocol {
     };
     let texts =
         [("Conan-Eval/prompt_temp.py", &*prompts(" of {options}")), ("Conan-Eval/lvbench.py", &*prompts(""))];
-    agents::conan::RELEASE.import(&files(&agents::conan::RELEASE, &texts), true).unwrap()
+    conan::RELEASE.import(&files(&conan::RELEASE, &texts), true).unwrap()
 }
 
 fn videozoomer() -> Protocol {
@@ -75,7 +73,7 @@ def extract_video_clip(video_path):
 "#;
     let settings = r#"    'data.system_prompt="Zoom with \"segment\". \n Then \\boxed{{}}."' \"#;
     let folder = "verl/workers/rollout/vllm_rollout";
-    let release = &agents::videozoomer::RELEASE;
+    let release = &videozoomer::RELEASE;
     let paths = release.files.iter().map(|file| file.path);
     let of =
         |name: &str| paths.clone().find(|path| path.starts_with(folder) && path.ends_with(name)).unwrap();
@@ -106,7 +104,7 @@ async def single(index):
         row("Look. Q: Who?\nOptions:\n(A) x\nEnd."),
         row("Look. Q: How?\nOptions:\n(A) y\nEnd.")
     );
-    let release = &agents::eva::RELEASE;
+    let release = &eva::RELEASE;
     let texts = [
         ("eval-eva.py", loop_text),
         ("data/LongVideoBench_nosub_raw_full.jsonl", &*long),
@@ -303,7 +301,7 @@ async fn eva_plans_before_it_sees_and_numbers_frames_across_calls() {
 #[tokio::test]
 async fn a_model_of_one_turn_is_asked_in_its_authors_words() {
     let text = "QUESTION_TEMPLATE = (\n    \"{Question}\\n\"\n    \"Think.\"\n)\nTYPES = {\"multiple choice\": \" A letter.\", \"free-form\": \" A text.\"}\n";
-    let release = &agents::single::VIDEO_R1_RELEASE;
+    let release = &video_r1::RELEASE;
     let protocol = release.import(&files(release, &[("src/eval_bench.py", text)]), true).unwrap();
     let plan = RunConfig::default().plan(&protocol).unwrap();
     assert_eq!((plan.temperature, plan.request.top_p, plan.max_tokens), (0.1, Some(0.001), 1024));
@@ -318,11 +316,11 @@ async fn a_model_of_one_turn_is_asked_in_its_authors_words() {
     );
     let wanted = "What is shown?Options:\nA. a cat\nB. a dog\n\nThink. A letter.";
     assert_eq!(made.unwrap(), wanted);
-    let words = paravt_upstream::video_r1::prompt(
+    let words = video_r1::prompt(
         "{Question}\nThink.",
         " A letter.",
         "What is shown?",
-        Some((paravt_upstream::video_r1::VIDEO_R1_OPTIONS, &["A. a cat", "B. a dog"])),
+        Some((video_r1::VIDEO_R1_OPTIONS, &["A. a cat", "B. a dog"])),
     );
     assert_eq!(words, wanted);
 }
@@ -339,7 +337,7 @@ DEFAULT_TG_PROMPT = {"default": "{}", "r1": """When is "{}"?"""}
 def build_dataloader(processor, sys_prompt="Be helpful."):
     self.answer_prompt = "Best: ("
 "#;
-    let release = &agents::single::TIME_R1_RELEASE;
+    let release = &time_r1::RELEASE;
     let texts =
         [("src/vllm_inference/data/config.py", prompts), ("src/vllm_inference/data/__init__.py", data)];
     release.import(&files(release, &texts), true).unwrap()
@@ -414,7 +412,7 @@ fn every_imported_protocol_passes_the_check_of_files_and_names_its_rules() {
         let text = serde_json::to_string(&protocol).unwrap();
         assert_eq!(serde_json::from_str::<Protocol>(&text).unwrap(), protocol);
     }
-    for release in RELEASES {
+    for release in releases() {
         let refused = release.import(&files(release, &[]), false).unwrap_err().to_string();
         assert!(refused.contains("SHA-256") && refused.contains(release.commit), "{refused}");
     }

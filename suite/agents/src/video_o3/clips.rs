@@ -1,19 +1,11 @@
-//! Video-o3, as its fork has it (ZZQ987/Video-o3-Qwen3VL a6e0973): the answer and the call of a reply, the frames of
-//! both, and the score.
+//! The call of a reply of Video-o3, and the frames of the first message and of a call.
 //!
-//! Sources below `Eval/vlmeval`: `vlm/video_o3/model.py` (answer, call), `vlm/video_o3/vision_process.py` (frames of a
-//! call), `dataset/videomme.py` and its like (frames of the first message), `dataset/utils` (scores).
+//! Sources below `Eval/vlmeval`: `vlm/video_o3/model.py` (call), `vlm/video_o3/vision_process.py` (frames of a call),
+//! `dataset/videomme.py` and its like (frames of the first message).
 
 use paravt_python::{PyValue, loads, repr, repr_float, strip};
 use paravt_suite::media::{VideoRequest, frame_indices};
 use paravt_suite::text::between;
-
-/// The answer of a reply: what stands between its first `<answer>` and its first `</answer>`. `Some(None)` where both
-/// are there in the wrong order, for which the release asks the model again with nothing new.
-pub fn answer(reply: &str) -> Option<Option<&str>> {
-    let (start, end) = (reply.find("<answer>")? + "<answer>".len(), reply.find("</answer>")?);
-    Some((start <= end).then(|| strip(&reply[start..end])))
-}
 
 /// A window in seconds, and how finely it is sampled.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,43 +111,9 @@ pub fn clip(start: f64, end: f64, total: usize, fps: f64) -> Result<Sampled, Str
     Ok(Sampled { indices, fps })
 }
 
-/// The option that a benchmark's evaluation reads in an answer; empty where it finds none. What VLMEvalKit then guesses
-/// from the texts of the options is not repeated.
-pub fn option(split: &str, answer: &str) -> String {
-    let letter = |letters: &str| {
-        // Of the words that are taken out first, these alone have a letter of an option.
-        let text = answer.replace("Best answer:Best option:", "").replace("Answer:", "");
-        text.chars().find(|c| letters.contains(*c)).map(String::from).unwrap_or_default()
-    };
-    match split {
-        "longvideobench" => letter("ABCDE"),
-        "lvbench" => polished(answer),
-        "mlvu" => match answer.split_once(')') {
-            Some((before, _)) => before.chars().last().map(String::from).unwrap_or_default(),
-            None => answer.to_owned(),
-        },
-        _ => letter("ABCD"),
-    }
-}
-
-/// `_polish_answer`.
-fn polished(answer: &str) -> String {
-    let text = strip(strip(answer).split(')').next().unwrap_or_default());
-    let text = text.split('(').nth(1).map_or(text, strip);
-    let word = strip(text.split(' ').next().unwrap_or_default());
-    word.chars().next().map(|c| c.to_uppercase().collect()).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn answers() {
-        assert_eq!(answer("<answer> B </answer>"), Some(Some("B")));
-        assert_eq!(answer("</answer><answer>"), Some(None));
-        assert_eq!(answer("<answer>B"), None);
-    }
 
     #[test]
     fn calls() {
@@ -217,21 +175,5 @@ mod tests {
         );
         let clip = clip(f64::NAN, 3.0, 1000, 25.0).unwrap();
         assert_eq!((clip.indices, clip.fps), (vec![0, 15, 30, 45, 60, 75], 6.0 / 76.0 * 25.0));
-    }
-
-    #[test]
-    fn options_are_those_of_each_benchmark() {
-        for (split, answer, found) in [
-            ("videomme", "Answer: B", "B"),
-            ("videomme", "E", ""),
-            ("longvideobench", "so E", "E"),
-            ("lvbench", "(c) a dog", "C"),
-            ("lvbench", "B. a dog", "B"),
-            ("lvbench", " ", ""),
-            ("mlvu", "(D) x", "D"),
-            ("mlvu", "D", "D"),
-        ] {
-            assert_eq!(option(split, answer), found, "{split}: {answer}");
-        }
     }
 }

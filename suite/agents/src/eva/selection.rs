@@ -1,5 +1,5 @@
-//! EVA, EfficientVideoAgent (wangruohui/EfficientVideoAgent 758ad8d, `eval-eva.py` and
-//! `select_frame_fallback.py`): the answer, the call, its budget of tokens, times and sizes of its frames.
+//! EVA's calls: their arguments, their budget of tokens, times and sizes of their frames (`eval-eva.py` and
+//! `select_frame_fallback.py`).
 
 use std::sync::LazyLock;
 
@@ -9,23 +9,6 @@ use regex::Regex;
 
 /// Pixels of a visual token's side.
 const PATCH: f64 = 28.0;
-
-/// The answer of a reply, which ends the conversation; empty for none.
-pub fn answer(reply: &str) -> &str {
-    static STATED: LazyLock<Regex> =
-        LazyLock::new(|| literal_regex(r"(?s)[Aa]nswer[\.:\s]\s*(\w)(?:\W.{0,100}|)\n?\z"));
-    let tagged = between(reply, "<answer>", "</answer>").next().map_or("", strip);
-    if !tagged.is_empty() {
-        return tagged;
-    }
-    STATED.captures(reply).and_then(|found| found.get(1)).map_or("", |letter| letter.as_str())
-}
-
-/// Whether an answer is right: the same text but for case and blanks around it, and not empty.
-pub fn is_right(answer: &str, gold: &str) -> bool {
-    let plain = |text: &str| strip(text).to_uppercase();
-    !plain(answer).is_empty() && plain(answer) == plain(gold)
-}
 
 /// The body of a reply's first `<tool_call>`.
 pub fn tool_call(reply: &str) -> Option<&str> {
@@ -214,24 +197,6 @@ pub fn video_length(duration: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn answers() {
-        for (reply, expected) in [
-            ("so Answer: C", "C"),
-            ("answer C.", "C"),
-            ("Answer: B. Because of the red hat", "B"),
-            ("Final Answer:\nD\n", "D"),
-            ("The answer is B", ""),
-            ("Answer.(B)", ""),
-            ("<answer> </answer> answer: E", "E"),
-            ("<answer>\n B </answer>", "B"),
-            ("Answer: Because", ""),
-        ] {
-            assert_eq!(answer(reply), expected, "{reply}");
-        }
-        assert!(is_right(" b", "B") && !is_right("", ""));
-    }
 
     #[test]
     fn calls() {

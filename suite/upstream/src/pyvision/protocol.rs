@@ -15,10 +15,10 @@ use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use regex::Regex;
 
-use super::{Parts, format_template, protocol, questions, shape};
+use super::{MAX_ANSWER_CHARS, judged_answer, rule_score};
+use crate::import::parts::{Parts, format_template, protocol, questions, shape};
 use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
-use crate::pyvision::{MAX_ANSWER_CHARS, judged_answer, rule_score};
 
 /// PyVision-Video's rules; its episodes are those of [`Tool`](crate::pyvision::Tool).
 pub const REFERENCE: Reference =
@@ -124,7 +124,7 @@ fn prompt(files: &Files) -> Result<Template, ImportError> {
 }
 
 /// Slots under our names.
-pub(super) fn renamed(mut template: Template, names: &[(&str, &str)]) -> Template {
+fn renamed(mut template: Template, names: &[(&str, &str)]) -> Template {
     for piece in &mut template.0 {
         if let Piece::Slot(slot) = piece
             && let Some((_, ours)) = names.iter().find(|(theirs, _)| theirs == slot)

@@ -1,9 +1,14 @@
-//! EVA (wangruohui/EfficientVideoAgent 758ad8d): a plan before the first frame, several selections in a turn.
+//! EVA, EfficientVideoAgent (wangruohui/EfficientVideoAgent 758ad8d, `eval-eva.py`): a plan before the first frame, several
+//! [selections](selection) of frames in a turn, the answer.
 //!
 //! The forms of the questions are those of its question files.
 
-use std::collections::BTreeMap;
+pub mod selection;
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use paravt_python::{literal_regex, strip};
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::{
     AgentLoop, Budget, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview,
@@ -14,18 +19,20 @@ use paravt_suite::reference::{Call, Look, Looks, Reference, Tag, ToolSyntax, Vie
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
+use paravt_suite::text::between;
+use paravt_upstream::import::parts::{Parts, protocol, shape, slot, text};
+use paravt_upstream::import::shapes::Module;
+use paravt_upstream::import::{Files, ImportError, Pinned, Release};
+use regex::Regex;
 use serde_json::Value;
 
-use super::{Parts, choice, protocol, shape, slot, text};
-use crate::eva::{
-    Select, SelectError, answer, arguments, bounds, frame, is_right, select, shown_times, times, tool_call,
-    within,
+use crate::agent::{Agent, choice};
+use selection::{
+    Select, SelectError, arguments, bounds, frame, select, shown_times, times, tool_call, within,
 };
-use crate::import::shapes::Module;
-use crate::import::{Files, ImportError, Pinned, Release};
 
-/// EVA's rules.
-pub const REFERENCE: Reference = Reference::of("eva", &Eva);
+/// EVA: its rules and its texts.
+pub const AGENT: Agent = Agent { reference: Some(Reference::of("eva", &Eva)), releases: &[&RELEASE] };
 
 const LOOP: &str = "eval-eva.py";
 const LONG_VIDEO_BENCH: &str = "data/LongVideoBench_nosub_raw_full.jsonl";
@@ -109,6 +116,23 @@ impl Scorer for Eva {
     fn score(&self, gold: &Gold, _letters: &str, text: &str) -> Score {
         choice(gold, Some(answer(text).to_owned()), is_right)
     }
+}
+
+/// The answer of a reply, which ends the conversation; empty for none.
+pub fn answer(reply: &str) -> &str {
+    static STATED: LazyLock<Regex> =
+        LazyLock::new(|| literal_regex(r"(?s)[Aa]nswer[\.:\s]\s*(\w)(?:\W.{0,100}|)\n?\z"));
+    let tagged = between(reply, "<answer>", "</answer>").next().map_or("", strip);
+    if !tagged.is_empty() {
+        return tagged;
+    }
+    STATED.captures(reply).and_then(|found| found.get(1)).map_or("", |letter| letter.as_str())
+}
+
+/// Whether an answer is right: the same text but for case and blanks around it, and not empty.
+pub fn is_right(answer: &str, gold: &str) -> bool {
+    let plain = |text: &str| strip(text).to_uppercase();
+    !plain(answer).is_empty() && plain(answer) == plain(gold)
 }
 
 /// Texts of the questions of a file.
@@ -208,4 +232,27 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             max_tokens: 2048,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers() {
+        for (reply, expected) in [
+            ("so Answer: C", "C"),
+            ("answer C.", "C"),
+            ("Answer: B. Because of the red hat", "B"),
+            ("Final Answer:\nD\n", "D"),
+            ("The answer is B", ""),
+            ("Answer.(B)", ""),
+            ("<answer> </answer> answer: E", "E"),
+            ("<answer>\n B </answer>", "B"),
+            ("Answer: Because", ""),
+        ] {
+            assert_eq!(answer(reply), expected, "{reply}");
+        }
+        assert!(is_right(" b", "B") && !is_right("", ""));
+    }
 }

@@ -2,17 +2,15 @@
 
 use paravt_suite::backend::{Completion, FinishReason, Request, StoppedBy};
 use paravt_suite::evaluate::RunConfig;
-use paravt_suite::fixtures::Scripted;
+use paravt_suite::fixtures::{Scripted, said};
 use paravt_suite::message::{Content, Part};
 use paravt_suite::protocol::{Fidelity, Protocol};
 use paravt_suite::record::{RecordedPart, ToolOutcome};
-use paravt_upstream::agents;
 
-use crate::own::{run, standin};
-use crate::said;
+use crate::loops::{run, standin};
 
 fn video_o3() -> Protocol {
-    let release = &agents::video_o3::RELEASE;
+    let release = &paravt_agents::video_o3::RELEASE;
     release.import(&standin(release), true).unwrap()
 }
 

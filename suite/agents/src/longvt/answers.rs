@@ -1,7 +1,6 @@
-//! LongVT (EvolvingLMMs-Lab/LongVT 08d755b): the answer of a conversation, its letter, and the windows of `crop_video`.
+//! The answer of a conversation with LongVT, its letter, and whether it is right (`custom_rewards/lmms_lab_recipe.py`).
 //!
-//! Sources: `custom_rewards/lmms_lab_recipe.py` (answers), `examples/video_tools/mcp_server.py` (windows). What the
-//! release hands to `math_verify` or to a judge when the rules find no match is not repeated.
+//! What the release hands to `math_verify` or to a judge when the rules find no match is not repeated.
 
 use std::cmp::Reverse;
 use std::sync::LazyLock;
@@ -62,6 +61,7 @@ pub fn is_right(answer: &str, gold: &str) -> bool {
 
 /// Letters of options.
 const LETTERS: std::ops::RangeInclusive<char> = 'A'..='H';
+
 /// Words that an answer follows: a letter anywhere behind their first occurrence counts.
 const PHRASES: [&str; 25] = [
     "the answer is",
@@ -143,37 +143,6 @@ fn behind_phrases(response: &str) -> Vec<(u8, usize, char)> {
     starts.filter_map(behind).flat_map(letters).collect()
 }
 
-/// Why a window is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum CropError {
-    /// The start is negative.
-    #[error("the window starts before the video")]
-    Negative,
-    /// The end is not after the start.
-    #[error("the window ends at or before its start")]
-    Reversed,
-    /// The start is at the end of the video or behind it.
-    #[error("the window starts at or behind the end of the video")]
-    Behind,
-    /// The end is behind that of the video.
-    #[error("the window ends behind the video")]
-    TooLong,
-}
-
-/// Whether the server crops a window of a video of `duration` seconds, which is its number of frames by their rate.
-///
-/// # Errors
-/// The first rule that it breaks.
-pub fn check_crop(start: f64, end: f64, duration: f64) -> Result<(), CropError> {
-    match () {
-        () if start < 0.0 => Err(CropError::Negative),
-        () if end <= start => Err(CropError::Reversed),
-        () if start >= duration => Err(CropError::Behind),
-        () if end > duration => Err(CropError::TooLong),
-        () => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,14 +179,5 @@ mod tests {
         }
         assert!(is_right("The answer is C", "C") && !is_right("D", "C"));
         assert!(is_right("a red hat on", "a red hat on!") && !is_right("red", "a red hat"));
-    }
-
-    #[test]
-    fn windows() {
-        assert_eq!(check_crop(1.0, 2.0, 2.0), Ok(()));
-        assert_eq!(check_crop(-1.0, 2.0, 2.0), Err(CropError::Negative));
-        assert_eq!(check_crop(2.0, 2.0, 2.0), Err(CropError::Reversed));
-        assert_eq!(check_crop(2.0, 3.0, 2.0), Err(CropError::Behind));
-        assert_eq!(check_crop(1.0, 3.0, 2.0), Err(CropError::TooLong));
     }
 }

@@ -1,5 +1,6 @@
 //! LongVT's loop, with texts of a stand-in of the same structure as the authors' files.
 
+use paravt_agents::longvt::RELEASE;
 use paravt_suite::backend::{Completion, FinishReason};
 use paravt_suite::evaluate::RunConfig;
 use paravt_suite::fixtures::Scripted;
@@ -7,9 +8,8 @@ use paravt_suite::message::{Content, Message, Part, Role, StructuredCall};
 use paravt_suite::protocol::{Fidelity, History, Protocol};
 use paravt_suite::record::{Outcome, ToolOutcome};
 use paravt_suite::settings::ToolDialect;
-use paravt_upstream::agents::longvt::RELEASE;
 
-use super::own::{files, run, shown};
+use crate::loops::{files, run, shown};
 
 fn longvt() -> Protocol {
     let of =

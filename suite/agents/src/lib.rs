@@ -1,0 +1,151 @@
+#![forbid(unsafe_code)]
+//! Agents of other authors, a module each, and the list of all releases that the suite imitates.
+//!
+//! A module holds what its release does: pure functions (which frames it shows and in which size, what a reply asks for,
+//! which answer it gives and whether that is right), its loop's rules, which are a
+//! [`ToolSyntax`](paravt_suite::reference::ToolSyntax), a [`Scorer`](paravt_suite::scoring::Scorer) and, with frames of its
+//! own, [`Looks`](paravt_suite::reference::Looks), and the import of its texts. `ci/protocols` runs the pure functions
+//! beside the authors' code.
+//!
+//! A further agent is such a module with an [`Agent`], and a line of [`AGENTS`]. What it does that its paper does not say is a heading of
+//! `suite/docs/quirks.md`.
+//!
+//! ```
+//! use paravt_suite::protocol::native;
+//! use paravt_suite::span::TimeSpan;
+//!
+//! let reference = paravt_agents::reference(&native::protocol())?;
+//! let protocol = native::protocol();
+//! let calls = reference.syntax.calls(
+//!     r#"<tool_call>{"name": "crop_video", "arguments": {"start_time": "1:05", "end_time": 70}}</tool_call>"#,
+//!     &protocol.tool,
+//! );
+//! assert_eq!(calls[0].window, Ok(TimeSpan { start: 65.0, end: 70.0 }));
+//! # Ok::<(), paravt_agents::ReferenceError>(())
+//! ```
+
+mod agent;
+pub mod conan;
+pub mod driver_modes;
+pub mod eva;
+pub mod framethinker;
+pub mod longvt;
+mod one_turn;
+pub mod sage;
+pub mod temporal_grounding;
+pub mod time_r1;
+pub mod video_o3;
+pub mod video_r1;
+pub mod videochat_r1;
+pub mod videozoomer;
+
+use paravt_suite::protocol::Protocol;
+use paravt_suite::reference::Reference;
+use paravt_upstream::import::Release;
+use paravt_upstream::{paravt, pyvision};
+
+pub use agent::Agent;
+
+use driver_modes::{FILLED, Filled};
+
+/// All agents, in the order in which they are named; the first is that of protocols that name none.
+pub static AGENTS: &[Agent] = &[
+    Agent { reference: Some(paravt::REFERENCE), releases: &[&paravt::import::RELEASE] },
+    driver_modes::AGENT,
+    conan::AGENT,
+    videozoomer::AGENT,
+    eva::AGENT,
+    framethinker::AGENT,
+    longvt::AGENT,
+    video_o3::AGENT,
+    video_r1::AGENT,
+    videochat_r1::AGENT,
+    time_r1::AGENT,
+    Agent { reference: Some(pyvision::REFERENCE), releases: &[&pyvision::RELEASE] },
+    sage::AGENT,
+];
+
+/// The rules of all agents.
+pub fn references() -> impl Iterator<Item = Reference> {
+    AGENTS.iter().filter_map(|agent| agent.reference)
+}
+
+/// Releases whose texts can be imported; the first is that of the reference.
+pub fn releases() -> impl Iterator<Item = &'static Release> {
+    AGENTS.iter().flat_map(|agent| agent.releases.iter().copied())
+}
+
+/// Why a protocol has no release that can run it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
+pub enum ReferenceError {
+    /// This build does not have it.
+    #[error("protocol {protocol}: unknown reference `{name}`; this build has {known}")]
+    Unknown { protocol: String, name: String, known: String },
+    /// Of the release only a text is here.
+    #[error(
+        "protocol {protocol}: its authors' loop is not part of this suite, only its text, with which `{filled}` asks"
+    )]
+    TextAlone { protocol: String, filled: &'static str },
+    /// The release has no frames of its own.
+    #[error(
+        "protocol {protocol}: agent.frames: reference `{name}` has no rules for frames; those of {known} have, and without \
+         `agent.frames` a loop of one turn shows the frames of the run"
+    )]
+    NoFrames { protocol: String, name: &'static str, known: String },
+    /// The release shows no frame in the first turn.
+    #[error(
+        "protocol {protocol}: agent.frames.overview: the first turn of reference `{name}` has no frames; leave it out"
+    )]
+    NoOverview { protocol: String, name: &'static str },
+}
+
+/// The release that a protocol belongs to.
+///
+/// # Errors
+/// There is none of that name, or it cannot show the frames that the protocol's loop wants.
+pub fn reference(protocol: &Protocol) -> Result<Reference, ReferenceError> {
+    let names = |all: &mut dyn Iterator<Item = Reference>| {
+        all.map(|reference| reference.name).collect::<Vec<_>>().join(", ")
+    };
+    let of = protocol.name.clone();
+    let name = protocol.reference.as_deref().unwrap_or(paravt::REFERENCE.name);
+    let Some(found) = references().find(|reference| reference.name == name) else {
+        if let Some(Filled { name: filled, .. }) = FILLED.iter().find(|filled| filled.agent.name == name) {
+            return Err(ReferenceError::TextAlone { protocol: of, filled });
+        }
+        let known = names(&mut references());
+        return Err(ReferenceError::Unknown { protocol: of, name: name.to_owned(), known });
+    };
+    let frames = protocol.agent.as_ref().and_then(|own| own.frames.as_ref());
+    match (frames, found.looks) {
+        (Some(_), None) => {
+            let known = names(&mut references().filter(|reference| reference.looks.is_some()));
+            Err(ReferenceError::NoFrames { protocol: of, name: found.name, known })
+        }
+        (Some(frames), Some(looks)) if frames.overview.is_some() && !looks.has_overview() => {
+            Err(ReferenceError::NoOverview { protocol: of, name: found.name })
+        }
+        _ => Ok(found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paravt_suite::protocol::native;
+
+    #[test]
+    fn a_protocol_finds_its_reference_by_name_or_is_refused() {
+        let mut protocol = native::protocol();
+        assert_eq!(reference(&protocol).unwrap().name, "paravt");
+        protocol.reference = Some("paravt".into());
+        assert_eq!(reference(&protocol).unwrap().name, "paravt");
+        protocol.reference = Some("made-up".into());
+        let error = reference(&protocol).err().unwrap().to_string();
+        assert!(
+            error.starts_with("protocol native: unknown reference `made-up`; this build has paravt, "),
+            "{error}"
+        );
+    }
+}

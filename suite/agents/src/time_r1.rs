@@ -1,0 +1,137 @@
+//! Time-R1 (xiaomi-research/time-r1 7f2b594): one turn, moments and choice; the interval, the letter, and the frames that
+//! are read.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use paravt_python::literal_regex;
+use paravt_suite::media::VideoFacts;
+use paravt_suite::protocol::{AgentLoop, Continued, Overview, Protocol, Sampling, Source, Template};
+use paravt_suite::record::Score;
+use paravt_suite::reference::{Look, Looks, Reference};
+use paravt_suite::sample::Gold;
+use paravt_suite::scoring::Scorer;
+use paravt_upstream::import::parts::{Parts, protocol, shape, slot};
+use paravt_upstream::import::shapes::Module;
+use paravt_upstream::import::{Files, ImportError, Pinned, Release};
+use regex::Regex;
+
+use crate::agent::{Agent, choice};
+use crate::one_turn::{OneTurn, long_video, one_turn, sampled, with_slots};
+use crate::videochat_r1::moment;
+
+/// Time-R1: its rules and its texts.
+pub const AGENT: Agent = Agent {
+    reference: Some(Reference { name: "time-r1", syntax: &OneTurn, scorer: &TimeR1, looks: Some(&TimeR1) }),
+    releases: &[&RELEASE],
+};
+
+const PROMPTS: &str = "src/vllm_inference/data/config.py";
+const DATA: &str = "src/vllm_inference/data/__init__.py";
+
+/// Time-R1.
+pub static RELEASE: Release = Release {
+    name: "time-r1",
+    repository: "xiaomi-research/time-r1",
+    commit: "7f2b5944a0c35993da80634a459d5a48a3a5431e",
+    files: &[
+        Pinned::new(PROMPTS, "63d902da7810d704c663af86fcf2ef2b70949f0115dae3c18fd4436d31cb573f"),
+        Pinned::new(DATA, "faf47ef5ea3cbc8f1cacedf338158a7fc5320728c3d64c146c5842fb76e3fc66"),
+        Pinned::new(
+            "src/vllm_inference/vllm_infer.py",
+            "bb1983c7aacb31a35016ce658b31a1fd60e0891b7f594f371d8229ab14ad9f3f",
+        ),
+        Pinned::new(
+            "src/vllm_inference/eval_all.py",
+            "942cea769e96021fc22e4a4fb7d83442e25cdf8b877e5b857c7ea4a58fb382d2",
+        ),
+        Pinned::new(
+            "src/utils/vision_process.py",
+            "cf62d98c654d4066b4a6180ffc3de72de758c75dc6cee98211d44a7777499962",
+        ),
+        Pinned::new("evaluate.py", "d00f054cba411d5cd1097a7175ffc922a2fa3089ae97006dab763dcade57348d"),
+        Pinned::new("scripts/test.sh", "42b0ce3c9bf715fca92a41ed123a088ef8fe0177b82e5b9203b7d91426dd5359"),
+    ],
+    make,
+};
+
+struct TimeR1;
+
+impl Looks for TimeR1 {
+    fn overview(&self, wanted: &Overview, video: &VideoFacts) -> Look {
+        sampled(wanted, frames_read(video.frames, video.rate), video.rate)
+    }
+}
+
+impl Scorer for TimeR1 {
+    fn score(&self, gold: &Gold, _letters: &str, text: &str) -> Score {
+        match gold {
+            Gold::Choice { .. } => choice(gold, letter(text).map(String::from), |found, gold| found == gold),
+            _ => moment(gold, interval(text)),
+        }
+    }
+}
+
+/// Start and end in seconds (`extract_answer` of `evaluate.py`): the rule of VideoChat-R1.
+pub use crate::videochat_r1::interval;
+
+/// Frames of a video that are sampled from (`_read_video_decord_w_timestamp`): the length, computed to seconds and back,
+/// is cut off, by which some frame rates lose the last frame.
+pub fn frames_read(frames: usize, rate: f64) -> usize {
+    let length = frames as f64 / rate;
+    frames.min((length * rate) as usize).max(1)
+}
+
+/// The letter that a reply is scored by: the last capital in parentheses, else its first character
+/// (`mcq_is_correct`). `None` for an empty reply, at which the release raises.
+pub fn letter(reply: &str) -> Option<char> {
+    static CHOICE: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"\(([A-Z])\)"));
+    let last = CHOICE.find_iter(reply).last();
+    last.map_or(reply, |found| &found.as_str()[1..]).chars().next()
+}
+
+/// What stands between the first `before` and the quotation mark behind it.
+fn quoted(files: &Files, file: &'static str, before: &str) -> Result<String, ImportError> {
+    let text = files.required(file)?.split_once(before).and_then(|(_, after)| after.split_once('"'));
+    text.map(|(text, _)| text.to_owned()).ok_or_else(|| shape(file, format!("{before}…\"")))
+}
+
+fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
+    let module = Module::parse(PROMPTS, files.required(PROMPTS)?)?;
+    let moments = module.entry("DEFAULT_TG_PROMPT", "r1")?;
+    let moments = with_slots(PROMPTS, &moments, &[("{}", &[slot("caption")])])?;
+    let letters = module.entry("DEFAULT_MCQ_PROMPT", "r1")?;
+    let letters = with_slots(PROMPTS, &letters, &[("{}", &[slot("question")]), ("{}", &[slot("options")])])?;
+    let again = Continued {
+        after: "<answer>".to_owned(),
+        opening: format!("\n{}", quoted(files, DATA, "self.answer_prompt = \"")?),
+        max_tokens: 16,
+    };
+    let sampling = Sampling { repetition_penalty: Some(1.0), ..Sampling::default() };
+    Ok(Protocol {
+        option_line: Template::parse("({letter}) {option}"),
+        ..protocol(Parts {
+            name: RELEASE.name,
+            source,
+            system: quoted(files, DATA, "sys_prompt=\"")?,
+            tool: ("none", 1),
+            questions: BTreeMap::from([("choice".to_owned(), letters), ("grounding".to_owned(), moments)]),
+            agent: AgentLoop {
+                continued: BTreeMap::from([("choice".to_owned(), again)]),
+                ..one_turn("{frames}{question}", long_video(), sampling)
+            },
+            max_tokens: 1024,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_and_frames() {
+        assert_eq!((letter("(A) or (B)"), letter("Cat"), letter("")), (Some('B'), Some('C'), None));
+        assert_eq!((frames_read(100, 24.5), frames_read(101, 24.5)), (100, 100));
+    }
+}

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
+use crate::agent::Reference;
 use crate::backend::{Backend, BackendError, BackendInfo, Completion, ErrorClass, FinishReason, Request};
 use crate::data::HubSource;
 use crate::frames::{FrameSet, FrameSource};
@@ -21,7 +22,7 @@ use crate::record::{
     Measured, Outcome, RECORD_VERSION, Record, RecordedMessage, RecordedPart, SampleError, SampleErrorClass,
     Score, Transcript,
 };
-use crate::reference::{Call, Reference, Tag, ToolSyntax};
+use crate::reference::{Call, Tag, ToolSyntax};
 use crate::run::{Host, Inputs, Manifest, RUN_VERSION, Selection, Sizes, constants};
 use crate::sample::{Gold, Question, Sample};
 use crate::scoring::Scorer;
@@ -33,7 +34,8 @@ pub const TAGS: [Tag; 3] =
     [("<tool_call>", "</tool_call>"), ("<tool_code>", "</tool_code>"), ("<video_zoom>", "</video_zoom>")];
 
 /// A release without tools; no text of its models scores.
-pub const NO_TOOLS: Reference = Reference { name: "none", syntax: &NoTools, scorer: &NoTools, looks: None };
+pub const NO_TOOLS: Reference =
+    Reference { name: "none", syntax: &NoTools, scorer: &NoTools, agent_loop: None };
 
 struct NoTools;
 

@@ -1,106 +1,70 @@
-//! Interfaces that a release implements: the syntax of tool calls, scoring, and the frames that an agent with a loop of
-//! its own looks at.
+//! Interfaces that a release implements: the syntax of tool calls, scoring, and the frames that its calls show.
 //!
 //! The implementations are outside of this crate, one for each release; a
 //! [`Protocol`](crate::protocol::Protocol) names the one it belongs to.
 
-use std::collections::BTreeMap;
-
 use crate::media::VideoFacts;
 use crate::message::StructuredCall;
-use crate::protocol::{CallError, Clips, FramePolicy, Overview, Template, Tool};
+use crate::protocol::{CallError, FramePolicy, Overview, Tool};
 use crate::record::Score;
 use crate::sample::{Gold, Sample};
 use crate::span::TimeSpan;
 
-/// One release: its name, its tool calls, its scoring.
-#[derive(Clone, Copy)]
-pub struct Reference {
-    /// Name, as [`Protocol::reference`](crate::protocol::Protocol::reference) has it.
-    pub name: &'static str,
-    /// Syntax of its models' tool calls.
-    pub syntax: &'static dyn ToolSyntax,
-    /// Scoring of its evaluation.
-    pub scorer: &'static dyn Scorer,
-    /// Rules of its frames, where its loop is its own ([`Protocol::agent`](crate::protocol::Protocol::agent)).
-    pub looks: Option<&'static dyn Looks>,
-}
-
-impl Reference {
-    /// An agent's rules, all of them in one type.
-    pub const fn of<T: ToolSyntax + Scorer + Looks>(name: &'static str, rules: &'static T) -> Self {
-        Self { name, syntax: rules, scorer: rules, looks: Some(rules) }
-    }
-}
-
-/// Which frames an agent with a loop of its own looks at, and which of its answers count.
-pub trait Looks: Send + Sync {
-    /// Whether the first turn shows frames.
+/// Which frames an agent shows whose calls are answered with frames ([`turns`](crate::agent::turns)).
+pub trait FrameRules: Send + Sync {
+    /// Whether the first turn can show frames.
     fn has_overview(&self) -> bool {
         true
     }
 
     /// Frames of the first turn.
-    fn overview(&self, overview: &Overview, video: &VideoFacts) -> Look;
+    fn overview(&self, overview: &Overview, video: &VideoFacts) -> FrameChoice;
 
-    /// The text that answers a call which shows no frames.
-    fn text(&self, _call: &Call, _view: &View<'_>) -> Option<String> {
-        None
-    }
-
-    /// Whether the answer of a try counts; the next one begins otherwise ([`Tries`](crate::protocol::Tries)). `turns` are
-    /// the messages after the question, the last reply included, `None` for one of frames.
-    fn accepts(&self, _turns: &[Option<&str>], _policy: &FramePolicy) -> bool {
-        true
-    }
-
-    /// Frames of one call.
+    /// Runs one call.
     ///
     /// # Errors
-    /// Why there are none, as the model is answered with it.
-    fn look(&self, _call: &Call, _view: &View<'_>) -> Result<Look, String> {
+    /// Why it shows nothing, as the model is answered with it.
+    fn run(&self, _call: &Call, _context: &CallContext<'_>) -> Result<CallResult, String> {
         Err("the reference has no calls that show frames".to_owned())
     }
 }
 
 /// What a call is run on.
-pub struct View<'a> {
+pub struct CallContext<'a> {
     /// The video.
     pub video: &'a VideoFacts,
-    /// Its name, as the model is shown it.
-    pub name: &'a str,
     /// Indices of the frames that were shown before.
     pub seen: &'a [usize],
     /// Maximum of frames of a call ([`Tool::max_frames`]).
     pub max_frames: usize,
     /// Frames and their size.
     pub policy: &'a FramePolicy,
-    /// Rules of a video for each call, where there are such.
-    pub clips: Option<&'a Clips>,
-    /// Words of the tool for what it refuses ([`Harness::errors`](crate::protocol::Harness::errors)).
-    pub errors: &'a BTreeMap<String, Template>,
+}
+
+/// What a call gives.
+pub enum CallResult {
+    /// Frames.
+    Frames(FrameChoice),
+    /// A text.
+    Text(String),
 }
 
 /// Frames to show.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Look {
+pub struct FrameChoice {
     /// Indices in the video, ascending; one may stand there twice.
     pub indices: Vec<usize>,
     /// The time that is shown with each, in seconds.
     pub times: Vec<f64>,
     /// Factor of the sides, for [`SizeRule::Multiple`](crate::protocol::SizeRule::Multiple).
     pub scale: f64,
-    /// Most pixels of half the frames, for [`Clips`].
-    pub total: Option<u32>,
-    /// Values of slots of the text around them, for [`Clips`].
-    pub slots: Vec<(&'static str, String)>,
 }
 
-impl Look {
+impl FrameChoice {
     /// Frames with their index by the frame rate for a time.
     pub fn at(indices: Vec<usize>, rate: f64) -> Self {
         let times = indices.iter().map(|&index| index as f64 / rate).collect();
-        Self { indices, times, scale: 1.0, total: None, slots: Vec::new() }
+        Self { indices, times, scale: 1.0 }
     }
 }
 
@@ -133,6 +97,13 @@ pub struct Call {
     pub value: serde_json::Value,
     /// The window, as asked, or why it cannot be read.
     pub window: Result<TimeSpan, CallError>,
+}
+
+impl Call {
+    /// The window as asked; not a number where it cannot be read.
+    pub fn span(&self) -> TimeSpan {
+        self.window.as_ref().copied().unwrap_or(TimeSpan::new(f64::NAN, f64::NAN))
+    }
 }
 
 /// Syntax of tool calls in text; as it stands, that of models without calls.

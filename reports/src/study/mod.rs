@@ -14,7 +14,9 @@ use crate::training::Training;
 pub use crate::contrast::{ALL, Effect};
 pub use answers::Effort;
 pub use predictions::{ACCURACY, Predicted, Prediction, Region, Test, Tested};
-pub(crate) use show::{ASKED, EXPECTED, FIGURES, PREDICTED, by_split, markdown, predictions, unseen_failures};
+pub(crate) use show::{
+    ASKED, EXPECTED, FIGURES, PREDICTED, by_split, markdown, predictions, unseen_failures,
+};
 pub use show::{tables, terminal};
 
 /// Planned comparison of `b` with `a`.

@@ -1,7 +1,7 @@
 //! What the suite has of an agent, and the score of its choice questions.
 
+use paravt_suite::agent::Reference;
 use paravt_suite::record::{Outcome, Score};
-use paravt_suite::reference::Reference;
 use paravt_suite::sample::Gold;
 use paravt_upstream::import::Release;
 

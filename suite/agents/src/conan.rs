@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use paravt_python::{float, floor_div, literal_regex, split, strip};
+use paravt_suite::agent::Reference;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
@@ -14,7 +15,7 @@ use paravt_suite::protocol::{
     Sampling, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
-use paravt_suite::reference::{Call, Look, Looks, Reference, Tag, ToolSyntax, View};
+use paravt_suite::reference::{Call, CallContext, CallResult, FrameChoice, FrameRules, Tag, ToolSyntax};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
@@ -83,24 +84,24 @@ impl ToolSyntax for Conan {
     }
 }
 
-impl Looks for Conan {
-    fn overview(&self, wanted: &Overview, video: &VideoFacts) -> Look {
-        Look::at(overview(video.frames, wanted.frames), video.rate)
+impl FrameRules for Conan {
+    fn overview(&self, wanted: &Overview, video: &VideoFacts) -> FrameChoice {
+        FrameChoice::at(overview(video.frames, wanted.frames), video.rate)
     }
 
-    fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String> {
-        let (video, stamps) = (view.video, call.value["clips"].as_array().into_iter().flatten());
+    fn run(&self, call: &Call, context: &CallContext<'_>) -> Result<CallResult, String> {
+        let (video, stamps) = (context.video, call.value["clips"].as_array().into_iter().flatten());
         let clips: Vec<(f64, f64)> = stamps
             .filter_map(|clip| Some((seconds(clip[0].as_str()?)?, seconds(clip[1].as_str()?)?)))
             .collect();
         // The release knows what it has shown by the stamps.
         let history: Vec<f64> =
-            view.seen.iter().filter_map(|&index| seconds(&stamp(index, video.rate))).collect();
-        let frames = clip_frames(video.frames, video.rate, &clips, &history, view.max_frames);
+            context.seen.iter().filter_map(|&index| seconds(&stamp(index, video.rate))).collect();
+        let frames = clip_frames(video.frames, video.rate, &clips, &history, context.max_frames);
         if frames.is_empty() {
             return Err("every frame of the video was shown".to_owned());
         }
-        Ok(Look::at(frames, video.rate))
+        Ok(CallResult::Frames(FrameChoice::at(frames, video.rate)))
     }
 }
 

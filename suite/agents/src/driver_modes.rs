@@ -2,9 +2,9 @@
 //! (`FILL_FROM_…`); its comments say which text of the agent's authors belongs in each. Here it is taken from the import of
 //! the agent's own protocol. All else is the driver's: its loop, its frames, its reader of calls.
 
+use paravt_suite::agent::Reference;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{PromptMode, Protocol, Source};
-use paravt_suite::reference::Reference;
 use paravt_upstream::import::Release;
 use paravt_upstream::paravt::scoring::DriverScoring;
 use paravt_upstream::paravt::toolcall::ZoomSyntax;
@@ -14,7 +14,7 @@ use crate::{longvt, sage, videozoomer};
 
 /// The driver where it looks for calls of VideoZoomer ("Modes for other agents" in `suite/docs/quirks.md`).
 pub const ZOOMS: Reference =
-    Reference { name: "paravt-videozoomer", syntax: &ZoomSyntax, scorer: &DriverScoring, looks: None };
+    Reference { name: "paravt-videozoomer", syntax: &ZoomSyntax, scorer: &DriverScoring, agent_loop: None };
 
 /// The driver with that reader of calls; its texts are made of those of two releases.
 pub const AGENT: Agent = Agent { reference: Some(ZOOMS), releases: &[] };

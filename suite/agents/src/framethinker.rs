@@ -8,13 +8,15 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use paravt_python::{Int, int, linspace, literal_regex, strip, whole};
+use paravt_suite::agent::{Conversation, Kit, Loop, Reference, SpecialFields, turns};
 use paravt_suite::media::VideoFacts;
+use paravt_suite::message::{Content, Message, Role};
 use paravt_suite::protocol::{
     AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, LongVideos, Overview, Protocol,
     Sampling, SizeRule, Source, Template, Tool, Tries,
 };
-use paravt_suite::record::Score;
-use paravt_suite::reference::{Call, Look, Looks, Reference, Tag, ToolSyntax, View};
+use paravt_suite::record::{RecordedMessage, Score};
+use paravt_suite::reference::{Call, CallContext, CallResult, FrameChoice, FrameRules, Tag, ToolSyntax};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
@@ -66,35 +68,62 @@ fn frames(policy: &FramePolicy) -> usize {
     policy.overview.map_or(0, |overview| overview.frames)
 }
 
-/// What a call asks for.
-fn asked(call: &Call, view: &View<'_>) -> Action {
-    let text = call.value.as_str().unwrap_or_default();
-    action(text, view.video.rate, view.video.frames, frames(view.policy))
+impl Loop for FrameThinker {
+    /// Conversations up to the first whose answer counts; the last one is scored.
+    fn run<'a>(&'a self, kit: &'a mut Kit<'_>) -> Conversation<'a> {
+        Box::pin(async move {
+            let (agent_loop, policy) = kit.frame_loop()?;
+            loop {
+                let text = turns::converse(kit, &ChosenFrames).await?;
+                if agent_loop.tries.count <= 1 {
+                    return Ok(text);
+                }
+                let video = kit.require_facts().await?;
+                let accepted = is_accepted(&kit.messages, &text, frames(&policy.of(&video)));
+                kit.transcript.tries.get_or_insert_default().accepted = accepted;
+                if accepted || kit.number_of_try() + 1 >= agent_loop.tries.count {
+                    return Ok(text);
+                }
+                let last = Message::text(Role::Assistant, text);
+                let messages = std::mem::take(&mut kit.messages);
+                let said = messages.iter().chain([&last]).map(RecordedMessage::from).collect();
+                kit.transcript.tries.get_or_insert_default().before.push(said);
+            }
+        })
+    }
+
+    fn fields(&self) -> SpecialFields {
+        SpecialFields { needed: &[], allowed: &["frames.overview", "tries"] }
+    }
 }
 
-impl Looks for FrameThinker {
-    fn overview(&self, wanted: &Overview, video: &VideoFacts) -> Look {
-        Look::at(overview(video.frames, wanted.frames), video.rate)
+/// Whether the answer of a try counts.
+fn is_accepted(messages: &[Message], text: &str, count: usize) -> bool {
+    let after_question = messages.iter().skip_while(|message| message.role != Role::Assistant);
+    let turns = after_question.map(|message| match &message.content {
+        Content::Text(text) => Some(text.as_str()),
+        Content::Parts(_) => None,
+    });
+    let turns: Vec<Option<&str>> = turns.chain([Some(text)]).collect();
+    let answered = parts(text).is_some_and(|(_, action)| answer(action).is_some());
+    answered && validated(&transcript(&turns), count).is_some()
+}
+
+/// Frames that are chosen by their numbers.
+struct ChosenFrames;
+
+impl FrameRules for ChosenFrames {
+    fn overview(&self, wanted: &Overview, video: &VideoFacts) -> FrameChoice {
+        FrameChoice::at(overview(video.frames, wanted.frames), video.rate)
     }
 
-    fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String> {
-        match asked(call, view) {
-            Action::Frames(indices) => Ok(Look::at(indices, view.video.rate)),
+    fn run(&self, call: &Call, context: &CallContext<'_>) -> Result<CallResult, String> {
+        let CallContext { video, policy, .. } = context;
+        match action(call.value.as_str().unwrap_or_default(), video.rate, video.frames, frames(policy)) {
+            Action::Number(text) => Ok(CallResult::Text(text)),
+            Action::Frames(indices) => Ok(CallResult::Frames(FrameChoice::at(indices, video.rate))),
             _ => Err("an action that is refused".to_owned()),
         }
-    }
-
-    fn text(&self, call: &Call, view: &View<'_>) -> Option<String> {
-        match asked(call, view) {
-            Action::Number(text) => Some(text),
-            _ => None,
-        }
-    }
-
-    fn accepts(&self, turns: &[Option<&str>], policy: &FramePolicy) -> bool {
-        let last = turns.last().copied().flatten().and_then(parts);
-        let answered = last.is_some_and(|(_, action)| answer(action).is_some());
-        answered && validated(&transcript(turns), frames(policy)).is_some()
     }
 }
 

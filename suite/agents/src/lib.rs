@@ -3,8 +3,8 @@
 //!
 //! A module holds what its release does: pure functions (which frames it shows and in which size, what a reply asks for,
 //! which answer it gives and whether that is right), its loop's rules, which are a
-//! [`ToolSyntax`](paravt_suite::reference::ToolSyntax), a [`Scorer`](paravt_suite::scoring::Scorer) and, with frames of its
-//! own, [`Looks`](paravt_suite::reference::Looks), and the import of its texts. `ci/protocols` runs the pure functions
+//! [`ToolSyntax`](paravt_suite::reference::ToolSyntax), a [`Scorer`](paravt_suite::scoring::Scorer) and a
+//! [`Loop`](paravt_suite::agent::Loop) or [`FrameRules`](paravt_suite::reference::FrameRules), and the import of its texts. `ci/protocols` runs the pure functions
 //! beside the authors' code.
 //!
 //! A further agent is such a module with an [`Agent`], and a line of [`AGENTS`]. What it does that its paper does not say is a heading of
@@ -39,8 +39,8 @@ pub mod video_r1;
 pub mod videochat_r1;
 pub mod videozoomer;
 
-use paravt_suite::protocol::Protocol;
-use paravt_suite::reference::Reference;
+use paravt_suite::agent::{Reference, SpecialFields};
+use paravt_suite::protocol::{AgentLoop, Protocol};
 use paravt_upstream::import::Release;
 use paravt_upstream::{paravt, pyvision};
 
@@ -93,11 +93,14 @@ pub enum ReferenceError {
          `agent.frames` a loop of one turn shows the frames of the run"
     )]
     NoFrames { protocol: String, name: &'static str, known: String },
-    /// The release shows no frame in the first turn.
+    /// The protocol has a rule that the release's loop does not have.
     #[error(
-        "protocol {protocol}: agent.frames.overview: the first turn of reference `{name}` has no frames; leave it out"
+        "protocol {protocol}: agent.{field}: the loop of reference `{name}` has no such rule; leave it out"
     )]
-    NoOverview { protocol: String, name: &'static str },
+    NoRule { protocol: String, name: &'static str, field: &'static str },
+    /// The release's loop cannot run without a rule.
+    #[error("protocol {protocol}: agent.{field}: missing: the loop of reference `{name}` needs it")]
+    NeedsRule { protocol: String, name: &'static str, field: &'static str },
 }
 
 /// The release that a protocol belongs to.
@@ -105,28 +108,40 @@ pub enum ReferenceError {
 /// # Errors
 /// There is none of that name, or it cannot show the frames that the protocol's loop wants.
 pub fn reference(protocol: &Protocol) -> Result<Reference, ReferenceError> {
-    let names = |all: &mut dyn Iterator<Item = Reference>| {
-        all.map(|reference| reference.name).collect::<Vec<_>>().join(", ")
-    };
     let of = protocol.name.clone();
     let name = protocol.reference.as_deref().unwrap_or(paravt::REFERENCE.name);
     let Some(found) = references().find(|reference| reference.name == name) else {
         if let Some(Filled { name: filled, .. }) = FILLED.iter().find(|filled| filled.agent.name == name) {
             return Err(ReferenceError::TextAlone { protocol: of, filled });
         }
-        let known = names(&mut references());
+        let known = references().map(|reference| reference.name).collect::<Vec<_>>().join(", ");
         return Err(ReferenceError::Unknown { protocol: of, name: name.to_owned(), known });
     };
-    let frames = protocol.agent.as_ref().and_then(|own| own.frames.as_ref());
-    match (frames, found.looks) {
+    if let Some(agent_loop) = &protocol.agent {
+        check_rules(&of, agent_loop, &found)?;
+    }
+    Ok(found)
+}
+
+/// Refuses rules that the loop does not have, and a loop without those that it needs.
+fn check_rules(protocol: &str, agent_loop: &AgentLoop, found: &Reference) -> Result<(), ReferenceError> {
+    let (protocol, name) = (protocol.to_owned(), found.name);
+    let SpecialFields { needed, allowed } = match (&agent_loop.frames, found.agent_loop) {
+        (None, _) => SpecialFields::default(),
+        (Some(_), Some(chosen)) => chosen.fields(),
         (Some(_), None) => {
-            let known = names(&mut references().filter(|reference| reference.looks.is_some()));
-            Err(ReferenceError::NoFrames { protocol: of, name: found.name, known })
+            let known = references().filter(|reference| reference.agent_loop.is_some());
+            let known = known.map(|reference| reference.name).collect::<Vec<_>>().join(", ");
+            return Err(ReferenceError::NoFrames { protocol, name, known });
         }
-        (Some(frames), Some(looks)) if frames.overview.is_some() && !looks.has_overview() => {
-            Err(ReferenceError::NoOverview { protocol: of, name: found.name })
-        }
-        _ => Ok(found),
+    };
+    let special: Vec<&str> = agent_loop.special_fields().collect();
+    if let Some(field) = needed.iter().find(|field| !special.contains(field)) {
+        return Err(ReferenceError::NeedsRule { protocol, name, field });
+    }
+    match special.into_iter().find(|field| !allowed.contains(field)) {
+        Some(field) => Err(ReferenceError::NoRule { protocol, name, field }),
+        None => Ok(()),
     }
 }
 

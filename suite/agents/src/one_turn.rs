@@ -7,7 +7,7 @@ use paravt_suite::protocol::{
     AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, Sampling, SentAs, SizeRule,
     Template,
 };
-use paravt_suite::reference::{Look, Looks, ToolSyntax};
+use paravt_suite::reference::{FrameChoice, FrameRules, ToolSyntax};
 use paravt_upstream::import::ImportError;
 use paravt_upstream::import::parts::shape;
 
@@ -19,7 +19,7 @@ pub(crate) struct OneTurn;
 impl ToolSyntax for OneTurn {}
 
 /// Frames over the whole video at a rate, within bounds.
-pub(crate) fn sampled(wanted: &Overview, frames: usize, rate: f64) -> Look {
+pub(crate) fn sampled(wanted: &Overview, frames: usize, rate: f64) -> FrameChoice {
     let sampling = Rate::Fps {
         fps: wanted.fps.unwrap_or(rate),
         min_frames: wanted.at_least.unwrap_or(4),
@@ -27,13 +27,13 @@ pub(crate) fn sampled(wanted: &Overview, frames: usize, rate: f64) -> Look {
     };
     let request = VideoRequest { sampling, ..VideoRequest::at_default_rate() };
     // A video of one frame has none.
-    Look::at(frame_indices(&request, frames, rate).unwrap_or_default(), rate)
+    FrameChoice::at(frame_indices(&request, frames, rate).unwrap_or_default(), rate)
 }
 
 pub(crate) struct AllFrames;
 
-impl Looks for AllFrames {
-    fn overview(&self, wanted: &Overview, video: &VideoFacts) -> Look {
+impl FrameRules for AllFrames {
+    fn overview(&self, wanted: &Overview, video: &VideoFacts) -> FrameChoice {
         sampled(wanted, video.frames, video.rate)
     }
 }

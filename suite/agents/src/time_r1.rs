@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use paravt_python::literal_regex;
+use paravt_suite::agent::Reference;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::{AgentLoop, Continued, Overview, Protocol, Sampling, Source, Template};
 use paravt_suite::record::Score;
-use paravt_suite::reference::{Look, Looks, Reference};
+use paravt_suite::reference::{FrameChoice, FrameRules};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_upstream::import::parts::{Parts, protocol, shape, slot};
@@ -22,7 +23,12 @@ use crate::videochat_r1::moment;
 
 /// Time-R1: its rules and its texts.
 pub const AGENT: Agent = Agent {
-    reference: Some(Reference { name: "time-r1", syntax: &OneTurn, scorer: &TimeR1, looks: Some(&TimeR1) }),
+    reference: Some(Reference {
+        name: "time-r1",
+        syntax: &OneTurn,
+        scorer: &TimeR1,
+        agent_loop: Some(&TimeR1),
+    }),
     releases: &[&RELEASE],
 };
 
@@ -57,8 +63,8 @@ pub static RELEASE: Release = Release {
 
 struct TimeR1;
 
-impl Looks for TimeR1 {
-    fn overview(&self, wanted: &Overview, video: &VideoFacts) -> Look {
+impl FrameRules for TimeR1 {
+    fn overview(&self, wanted: &Overview, video: &VideoFacts) -> FrameChoice {
         sampled(wanted, frames_read(video.frames, video.rate), video.rate)
     }
 }

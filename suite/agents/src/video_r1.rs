@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use paravt_python::{float, strip};
+use paravt_suite::agent::Reference;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{FramePolicy, Protocol, Sampling, Source};
 use paravt_suite::record::Score;
-use paravt_suite::reference::Reference;
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::text::between;
@@ -26,7 +26,7 @@ pub const AGENT: Agent = Agent {
         name: "video-r1",
         syntax: &OneTurn,
         scorer: &VideoR1,
-        looks: Some(&AllFrames),
+        agent_loop: Some(&AllFrames),
     }),
     releases: &[&RELEASE, &VIDEO_RFT_RELEASE],
 };

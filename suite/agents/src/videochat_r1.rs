@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use paravt_python::{float, literal_regex, strip};
+use paravt_suite::agent::Reference;
 use paravt_suite::protocol::{Protocol, Sampling, Source};
 use paravt_suite::record::{Outcome, Score};
-use paravt_suite::reference::Reference;
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::text::between;
@@ -24,7 +24,7 @@ pub const AGENT: Agent = Agent {
         name: "videochat-r1",
         syntax: &OneTurn,
         scorer: &VideoChatR1,
-        looks: Some(&AllFrames),
+        agent_loop: Some(&AllFrames),
     }),
     releases: &[&RELEASE],
 };

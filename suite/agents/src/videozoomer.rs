@@ -8,6 +8,7 @@
 use std::sync::LazyLock;
 
 use paravt_python::{PyValue, linspace, literal_regex, loads, repr, repr_str, strip, whole};
+use paravt_suite::agent::Reference;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
@@ -15,7 +16,7 @@ use paravt_suite::protocol::{
     SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
-use paravt_suite::reference::{Call, Look, Looks, Reference, Tag, ToolSyntax, View};
+use paravt_suite::reference::{Call, CallContext, CallResult, FrameChoice, FrameRules, Tag, ToolSyntax};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
@@ -76,18 +77,19 @@ impl ToolSyntax for VideoZoomer {
     }
 }
 
-impl Looks for VideoZoomer {
-    fn overview(&self, wanted: &Overview, video: &VideoFacts) -> Look {
+impl FrameRules for VideoZoomer {
+    fn overview(&self, wanted: &Overview, video: &VideoFacts) -> FrameChoice {
         let rate = wanted.fps.unwrap_or(video.rate);
-        Look::at(overview(video.frames, video.rate, rate, wanted.frames), video.rate)
+        FrameChoice::at(overview(video.frames, video.rate, rate, wanted.frames), video.rate)
     }
 
-    fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String> {
+    fn run(&self, call: &Call, context: &CallContext<'_>) -> Result<CallResult, String> {
         let Ok(TimeSpan { start, end }) = call.window else { return Err(String::new()) };
         // JSON has no name for an infinite rate, which the release cannot make an integer of.
         let fps = call.value["fps"].as_f64().unwrap_or(f64::INFINITY);
-        let indices = frames(Zoom { start, end, fps }, view.video.rate, view.video.frames, view.max_frames)?;
-        Ok(Look::at(indices, view.video.rate))
+        let indices =
+            frames(Zoom { start, end, fps }, context.video.rate, context.video.frames, context.max_frames)?;
+        Ok(CallResult::Frames(FrameChoice::at(indices, context.video.rate)))
     }
 }
 

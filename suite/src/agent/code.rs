@@ -2,115 +2,126 @@
 
 use std::sync::Arc;
 
-use super::own::message;
-use super::{Session, protocol_error};
+use super::turns::message;
+use super::{Conversation, Kit, Loop, protocol_error};
 use crate::code::{CodeError, Episode, Reply, Step};
 use crate::message::{Message, Part, Role};
 use crate::protocol::{AgentLoop, CodeRules, render};
 use crate::record::{EndReason, EpisodeRecord, SampleError, SampleErrorClass, ToolCall};
 
-impl Session<'_> {
-    /// Starts the sample's interpreter; the first user message, with what it says of the video.
-    pub(super) async fn open_episode(
-        &mut self,
-        own: &AgentLoop,
-        rules: &CodeRules,
-    ) -> Result<Message, SampleError> {
-        let tool = self.agent.code.clone().ok_or_else(|| {
-            let message = format!("protocol {} runs code, and no tool does", self.agent.protocol.name);
-            SampleError { class: SampleErrorClass::Protocol, message, step: "open".to_owned() }
-        })?;
-        let video = self.agent.videos.resolve(&self.sample.video);
-        let (own_rules, rules) = (own.clone(), rules.clone());
-        let start = move || {
-            let mut episode = tool.begin(&own_rules, &rules, &video)?;
-            let info = episode.video_info()?;
-            Ok((episode, info))
-        };
-        let (episode, info) = self.working("open", start).await?;
-        self.episode = Some(episode);
-        let plan = &self.agent.plan;
-        let (protocol, name) = (&self.agent.protocol, self.sample.video_name());
-        let text = render::user_text(protocol, self.sample, &plan.mode, &plan.switches, &name, None)
-            .and_then(|question| render::code_opening(own, &question, &info))
-            .map_err(|error| protocol_error("open", &error))?;
-        Ok(Message::text(Role::User, text))
-    }
+/// The loop of a protocol with [`AgentLoop::code`].
+pub(super) struct Code;
 
-    /// The turns up to the end of the episode; the last reply is what is scored.
-    pub(super) async fn run_episode(&mut self, mut episode: Box<dyn Episode>) -> Result<String, SampleError> {
-        let mut so_far = EpisodeRecord {
-            end: EndReason::ExceedMaxTurns,
-            answer: None,
-            figures: 0,
-            neutralised: 0,
-            limited: 0,
-            restarts: 0,
+impl Loop for Code {
+    fn run<'a>(&'a self, kit: &'a mut Kit<'_>) -> Conversation<'a> {
+        Box::pin(async move {
+            kit.require_video()?;
+            let system = kit.system_text()?;
+            let missing = || protocol_error("open", &"the protocol has no `agent.code`");
+            let (agent_loop, rules) = kit.protocol().code().ok_or_else(missing)?;
+            let (episode, first) = open(kit, agent_loop, rules).await?;
+            kit.begin(system, first);
+            run_episode(kit, episode).await
+        })
+    }
+}
+
+/// Starts the sample's interpreter; the first user message, with what it says of the video.
+async fn open(
+    kit: &Kit<'_>,
+    agent_loop: &AgentLoop,
+    rules: &CodeRules,
+) -> Result<(Box<dyn Episode>, Message), SampleError> {
+    let tool = kit.agent.code.clone().ok_or_else(|| {
+        protocol_error("open", &format!("protocol {} runs code, and no tool does", kit.protocol().name))
+    })?;
+    let video = kit.agent.videos.resolve(&kit.sample.video);
+    let (own_loop, own_rules) = (agent_loop.clone(), rules.clone());
+    let start = move || {
+        let mut episode = tool.begin(&own_loop, &own_rules, &video)?;
+        let info = episode.video_info()?;
+        Ok((episode, info))
+    };
+    let (episode, info) = working(kit, "open", start).await?;
+    let text =
+        kit.question_text(None).and_then(|question| render::code_opening(agent_loop, &question, &info));
+    Ok((episode, Message::text(Role::User, text.map_err(|error| protocol_error("open", &error))?)))
+}
+
+/// The turns up to the end of the episode; the last reply is what is scored.
+async fn run_episode(kit: &mut Kit<'_>, mut episode: Box<dyn Episode>) -> Result<String, SampleError> {
+    let mut so_far = EpisodeRecord {
+        end: EndReason::ExceedMaxTurns,
+        answer: None,
+        figures: 0,
+        neutralised: 0,
+        limited: 0,
+        restarts: 0,
+    };
+    let mut last = String::new();
+    for turn in 0.. {
+        let mut ask = kit.turn();
+        // Code is written in the text.
+        (ask.tools, ask.class) = (None, SampleErrorClass::ApiInLoop);
+        let completion = kit.ask(ask).await?;
+        let text: Arc<str> = completion.text.as_str().into();
+        let reply = Arc::clone(&text);
+        let cut = completion.is_cut();
+        let tokens = completion.usage.map(|usage| (usage.prompt_tokens, usage.completion_tokens));
+        let work = move || {
+            let step = episode.step(&Reply { text: &reply, cut, tokens })?;
+            Ok((episode, step))
         };
-        let mut last = String::new();
-        for turn in 0.. {
-            let step = format!("turn{turn}");
-            let limit = self.agent.plan.max_tokens;
-            let completion = self.call(&step, limit, None, SampleErrorClass::ApiInLoop).await?;
-            let text: Arc<str> = completion.text.as_str().into();
-            let reply = Arc::clone(&text);
-            let cut = completion.is_cut();
-            let tokens = completion.usage.map(|usage| (usage.prompt_tokens, usage.completion_tokens));
-            let work = move || {
-                let step = episode.step(&Reply { text: &reply, cut, tokens })?;
-                Ok((episode, step))
-            };
-            let step: Step;
-            (episode, step) = self.working(&format!("turn{turn}"), work).await?;
-            so_far.neutralised += step.neutralised;
-            so_far.limited += usize::from(step.limited);
-            so_far.restarts += usize::from(step.restarted);
-            if let Some((call, outcome)) = step.call {
-                self.transcript.tool_calls.push(ToolCall {
-                    turn,
-                    index: 0,
-                    call,
-                    start: None,
-                    end: None,
-                    outcome,
-                });
-            }
-            if step.discarded {
-                // The result that filled the context is not part of the conversation.
-                self.messages.truncate(self.messages.len().saturating_sub(2).max(1));
-            } else {
-                last = completion.text;
-            }
-            if let Some(end) = step.end {
-                self.transcript.episode = Some(EpisodeRecord { end, answer: step.answer, ..so_far });
-                break;
-            }
-            so_far.figures += step.observation.iter().filter(|part| matches!(part, Part::Image(_))).count();
-            self.messages.push(Message::text(Role::Assistant, last.as_str()));
-            self.messages.push(message(Role::User, step.observation));
+        let step: Step;
+        (episode, step) = working(kit, &format!("turn{turn}"), work).await?;
+        so_far.neutralised += step.neutralised;
+        so_far.limited += usize::from(step.limited);
+        so_far.restarts += usize::from(step.restarted);
+        if let Some((call, outcome)) = step.call {
+            kit.transcript.tool_calls.push(ToolCall {
+                turn,
+                index: 0,
+                call,
+                start: None,
+                end: None,
+                outcome,
+            });
         }
-        // The end of a jail waits for the end of its processes.
-        drop(tokio::task::spawn_blocking(move || drop(episode)));
-        Ok(last)
+        if step.discarded {
+            // The result that filled the context is not part of the conversation.
+            kit.messages.truncate(kit.messages.len().saturating_sub(2).max(1));
+        } else {
+            last = completion.text;
+        }
+        if let Some(end) = step.end {
+            kit.transcript.episode = Some(EpisodeRecord { end, answer: step.answer, ..so_far });
+            break;
+        }
+        so_far.figures += step.observation.iter().filter(|part| matches!(part, Part::Image(_))).count();
+        kit.messages.push(Message::text(Role::Assistant, last.as_str()));
+        kit.messages.push(message(Role::User, step.observation));
     }
+    // The end of a jail waits for the end of its processes.
+    drop(tokio::task::spawn_blocking(move || drop(episode)));
+    Ok(last)
+}
 
-    /// Work of the interpreter, off the async threads.
-    async fn working<T: Send + 'static>(
-        &self,
-        step: &str,
-        work: impl FnOnce() -> Result<T, CodeError> + Send + 'static,
-    ) -> Result<T, SampleError> {
-        let done = tokio::task::spawn_blocking(work).await;
-        let error = match done {
-            Ok(Ok(done)) => return Ok(done),
-            Ok(Err(error)) => error,
-            Err(error) => CodeError::Tool(format!("the code tool panicked: {error}")),
-        };
-        let class = match error {
-            CodeError::Video(_) => SampleErrorClass::FrameLoss,
-            CodeError::Tool(_) => SampleErrorClass::CodeTool,
-        };
-        let message = format!("{}: {error}", self.sample.video.display());
-        Err(SampleError { class, message, step: step.to_owned() })
-    }
+/// Work of the interpreter, off the async threads.
+async fn working<T: Send + 'static>(
+    kit: &Kit<'_>,
+    step: &str,
+    work: impl FnOnce() -> Result<T, CodeError> + Send + 'static,
+) -> Result<T, SampleError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let error = match done {
+        Ok(Ok(done)) => return Ok(done),
+        Ok(Err(error)) => error,
+        Err(error) => CodeError::Tool(format!("the code tool panicked: {error}")),
+    };
+    let class = match error {
+        CodeError::Video(_) => SampleErrorClass::FrameLoss,
+        CodeError::Tool(_) => SampleErrorClass::CodeTool,
+    };
+    let message = format!("{}: {error}", kit.sample.video.display());
+    Err(SampleError { class, message, step: step.to_owned() })
 }

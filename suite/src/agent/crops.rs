@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use super::messages::NoFrames;
-use super::{Answer, Session, protocol_error};
+use super::model::Answer;
+use super::{Kit, NoFrames, protocol_error};
 use crate::frames::FrameSet;
 use crate::media::VideoRequest;
 use crate::message::{Content, Message, Part, Role, StructuredCall};
@@ -37,7 +37,7 @@ struct SubCall {
     answer: Answer,
 }
 
-impl Session<'_> {
+impl Kit<'_> {
     /// Runs the calls of one turn and appends one user message each.
     ///
     /// The path that the model wrote is never used: a crop is always of the sample's own video.

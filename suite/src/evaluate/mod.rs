@@ -45,13 +45,13 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::agent::Reference;
 use crate::backend::Backend;
 use crate::code::CodeTool;
 use crate::data::DataRoot;
 use crate::frames::{CachedFrames, FrameSource};
 use crate::journal;
 use crate::protocol::Protocol;
-use crate::reference::Reference;
 use crate::task::Task;
 
 pub use crate::observer::{Event, Observer};

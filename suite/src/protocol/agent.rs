@@ -214,6 +214,21 @@ impl AgentLoop {
         self.frames.as_ref()?.overview
     }
 
+    /// The rules that not every loop has, by the paths of their fields below `agent`.
+    pub fn special_fields(&self) -> impl Iterator<Item = &'static str> {
+        let harness = &self.harness;
+        let fields = [
+            ("frames.overview", self.overview().is_some()),
+            ("clips", self.clips.is_some()),
+            ("tries", !is_default(&self.tries)),
+            ("harness.calls", !is_default(&harness.calls)),
+            ("harness.history", !is_default(&harness.history)),
+            ("harness.errors", !harness.errors.is_empty()),
+            ("scored", self.scored == Scored::Joined),
+        ];
+        fields.into_iter().filter(|(_, is_there)| *is_there).map(|(field, _)| field)
+    }
+
     /// Whether no turn follows this one.
     pub fn is_last(&self, turn: usize) -> bool {
         turn + 1 >= self.turns

@@ -15,7 +15,7 @@ use crate::settings::ToolDialect;
 use crate::text::fixed1;
 
 pub use own::{
-    clip_response, code_opening, later_question, opening, own_response, system_of_try, with_last_turn,
+    clip_response, code_opening, frames_response, later_question, opening, system_of_try, with_last_turn,
 };
 
 /// Errors of rendering.

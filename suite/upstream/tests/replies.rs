@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use paravt_suite::reference::Reference;
+use paravt_suite::agent::Reference;
 use paravt_suite::sample::{Gold, Question, Sample};
 use paravt_upstream::{paravt, pyvision};
 use serde_json::Value;

@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use paravt_python::{literal_regex, strip};
+use paravt_suite::agent::Reference;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::{
     AgentLoop, Budget, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview,
     Protocol, ResultRole, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
-use paravt_suite::reference::{Call, Look, Looks, Reference, Tag, ToolSyntax, View};
+use paravt_suite::reference::{Call, CallContext, CallResult, FrameChoice, FrameRules, Tag, ToolSyntax};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
@@ -79,21 +80,21 @@ fn read(written: &str) -> Call {
     Call { value: Value::String(written.to_owned()), window }
 }
 
-impl Looks for Eva {
+impl FrameRules for Eva {
     fn has_overview(&self) -> bool {
         false
     }
 
-    fn overview(&self, _wanted: &Overview, video: &VideoFacts) -> Look {
-        Look::at(Vec::new(), video.rate)
+    fn overview(&self, _wanted: &Overview, video: &VideoFacts) -> FrameChoice {
+        FrameChoice::at(Vec::new(), video.rate)
     }
 
-    fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String> {
+    fn run(&self, call: &Call, context: &CallContext<'_>) -> Result<CallResult, String> {
         let why = |error: SelectError| error.to_string();
         let asked = select(call.value.as_str().unwrap_or_default()).map_err(why)?;
-        let video = view.video;
+        let video = context.video;
         let (tokens, side) =
-            view.policy.budget.map_or((u32::MAX, u32::MAX), |budget| (budget.tokens, budget.side));
+            context.policy.budget.map_or((u32::MAX, u32::MAX), |budget| (budget.tokens, budget.side));
         let reduced = within(asked, (video.width, video.height), tokens, side).map_err(why)?;
         // A call of more frames than it may have tokens runs out of memory there.
         if reduced.nframes > f64::from(tokens) {
@@ -108,7 +109,8 @@ impl Looks for Eva {
             .collect();
         let times =
             shown_times(asked.start, asked.end, count).into_iter().map(|second| second as f64).collect();
-        Ok(Look { times, scale: reduced.resize, ..Look::at(indices, video.rate) })
+        let frames = FrameChoice { times, scale: reduced.resize, ..FrameChoice::at(indices, video.rate) };
+        Ok(CallResult::Frames(frames))
     }
 }
 

@@ -10,15 +10,17 @@ pub mod answers;
 use std::collections::{BTreeMap, BTreeSet};
 
 use paravt_python::{float, repr_float, strip};
+use paravt_suite::agent::{Ask, Conversation, Kit, Loop, Reference, SpecialFields, protocol_error, scored};
 use paravt_suite::media::{Sampling as Frames, VideoFacts, VideoRequest, frame_indices};
-use paravt_suite::message::StructuredCall;
+use paravt_suite::message::{Message, Part, Role, StructuredCall};
+use paravt_suite::protocol::render::{self, RenderError};
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, CallError, CallMessages, ChatTools, Encoding, Fidelity, Filter, FramePolicy, Harness, History,
     Overview, Protocol, ResultRole, Scored, SizeRule, Source, Template, Tool,
 };
-use paravt_suite::record::{Outcome, Score};
-use paravt_suite::reference::{Call, Look, Looks, Reference, Tag, ToolSyntax, View};
+use paravt_suite::record::{Outcome, SampleError, Score, ToolOutcome, Transcript};
+use paravt_suite::reference::{Call, FrameChoice, Tag, ToolSyntax};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
@@ -143,35 +145,167 @@ fn per_second(min_frames: usize, max_frames: usize) -> VideoRequest {
     VideoRequest { sampling, ..VideoRequest::at_default_rate() }
 }
 
-impl Looks for LongVt {
-    /// A video of less than two frames shows none.
-    fn overview(&self, wanted: &Overview, video: &VideoFacts) -> Look {
-        let request = VideoRequest {
-            sampling: Frames::Fps {
-                fps: wanted.fps.unwrap_or(1.0),
-                min_frames: 4,
-                max_frames: Some(wanted.frames),
-            },
-            ..per_second(4, wanted.frames)
-        };
-        Look::at(frame_indices(&request, video.frames, video.rate).unwrap_or_default(), video.rate)
+impl Loop for LongVt {
+    /// As `async_openai` of lmms-eval writes the turns: text, calls and each result are messages of their own, and the next
+    /// request alone has the results. A call that cannot be read ends the conversation.
+    fn run<'a>(&'a self, kit: &'a mut Kit<'_>) -> Conversation<'a> {
+        Box::pin(async move {
+            let (agent_loop, policy) = kit.frame_loop()?;
+            kit.require_video()?;
+            let system = kit.system_text()?;
+            let video = kit.require_facts().await?;
+            let policy = policy.of(&video);
+            let shown = kit.show_overview(&policy, &video, |wanted| overview(wanted, &video)).await?;
+            let frames = kit.frame_parts(&policy, &shown, None);
+            let frames = frames.map_err(|error| protocol_error("open", &error))?;
+            kit.open(system, (Some(&video), &[]), frames)?;
+            let mut results = Vec::new();
+            for turn in 0.. {
+                let reply = kit.ask(Ask { then: std::mem::take(&mut results), ..kit.turn() }).await?;
+                if !kit.offers_tool() {
+                    return kit.continue_answer(agent_loop, reply).await;
+                }
+                let calls = kit.calls(&reply);
+                if calls.is_empty() || agent_loop.is_last(turn) {
+                    return Ok(reply.text);
+                }
+                for (index, call) in calls.iter().enumerate() {
+                    let Some(parts) = answer_call(kit, &policy, index, call).await? else {
+                        return Ok(reply.text);
+                    };
+                    let mut result = Message::parts(agent_loop.result_role.into(), parts);
+                    result.tool_call_id = reply.tool_calls.get(index).map(|call| call.id.clone());
+                    results.push(result);
+                }
+                kit.messages.push(Message::text(Role::Assistant, reply.text));
+                kit.messages.push(Message::calls("", reply.tool_calls));
+                if agent_loop.harness.history == History::Kept {
+                    kit.messages.append(&mut results);
+                }
+            }
+            unreachable!("the last turn ends the conversation")
+        })
     }
 
-    fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String> {
-        let name = call.value["name"].as_str().unwrap_or_default();
-        if name != CROP {
-            return Err(format!("Unknown tool: {name}"));
+    fn scored_text(&self, agent_loop: &AgentLoop, transcript: &Transcript) -> String {
+        match agent_loop.scored {
+            Scored::Joined => joined(transcript),
+            scored => scored::text(scored, transcript),
         }
-        crop(&call.value["arguments"], view)
-            .map_err(|reason| format!("Error executing tool {name}: {reason}"))
+    }
+
+    fn fields(&self) -> SpecialFields {
+        SpecialFields {
+            needed: &["harness.calls"],
+            allowed: &["frames.overview", "harness.calls", "harness.history", "harness.errors", "scored"],
+        }
     }
 }
 
+/// Runs a call; the parts of its result, `None` for one that cannot be read.
+async fn answer_call(
+    kit: &mut Kit<'_>,
+    policy: &FramePolicy,
+    index: usize,
+    call: &Call,
+) -> Result<Option<Vec<Part>>, SampleError> {
+    let broken = |error: RenderError| protocol_error("tool", &error);
+    if let Err(error) = &call.window {
+        let reason = render::call_reason(kit.protocol(), error).map_err(broken)?;
+        kit.note_tool_call(index, call, ToolOutcome::Malformed { reason });
+        return Ok(None);
+    }
+    let shown = match kit.facts().await {
+        Ok(video) => match run_tool(call, &video, kit) {
+            Ok(choice) => kit.show(policy, &video, choice).await.map_err(|lost| kit.note_loss(lost)),
+            Err(reason) => Err(reason),
+        },
+        Err(lost) => Err(kit.note_loss(lost)),
+    };
+    let (parts, outcome) = match shown {
+        Ok(shown) => {
+            let frames = shown.iter().filter_map(|(image, _)| image.origin).collect();
+            (kit.frame_parts(policy, &shown, None).map_err(broken)?, ToolOutcome::Frames { frames })
+        }
+        Err(reason) => {
+            let outcome = ToolOutcome::CropFailed { reason };
+            let text = kit.error_text(call.span(), &outcome).transpose().map_err(broken)?;
+            (vec![Part::Text(text.unwrap_or_default())], outcome)
+        }
+    };
+    kit.note_tool_call(index, call, outcome);
+    Ok(Some(parts))
+}
+
+/// The frames that a call shows, or the words of the server about it.
+fn run_tool(call: &Call, video: &VideoFacts, kit: &Kit<'_>) -> Result<FrameChoice, String> {
+    let name = call.value["name"].as_str().unwrap_or_default();
+    if name != CROP {
+        return Err(format!("Unknown tool: {name}"));
+    }
+    let none = BTreeMap::new();
+    let tool = CropTool {
+        video,
+        video_name: kit.sample.video_name(),
+        max_frames: kit.protocol().tool.max_frames,
+        errors: kit.protocol().agent.as_ref().map_or(&none, |agent_loop| &agent_loop.harness.errors),
+    };
+    let arguments = &call.value["arguments"];
+    crop(&tool, arguments).map_err(|reason| format!("Error executing tool {name}: {reason}"))
+}
+
+/// All replies with their calls and results, as lmms-eval 75571cf joins them; empty where a call could not be read, which
+/// ends the sample there.
+fn joined(transcript: &Transcript) -> String {
+    let mut joined = String::new();
+    for (turn, reply) in transcript.calls.iter().enumerate() {
+        joined.push_str(&reply.text);
+        let ran = transcript.tool_calls.iter().filter(|call| call.turn == turn);
+        for (call, ran) in reply.tool_calls.iter().zip(ran) {
+            let (name, arguments) = (&call.name, &call.arguments);
+            joined.push_str(&format!("<tool_call>{name} {arguments}</tool_call></tool_response>"));
+            match &ran.outcome {
+                ToolOutcome::Frames { frames } => joined.push_str(&"<image_url>".repeat(frames.len())),
+                ToolOutcome::CropFailed { reason: text } | ToolOutcome::Text { text } => {
+                    joined.push_str(text)
+                }
+                // The sample failed there; what is scored is a sentence about that.
+                ToolOutcome::Malformed { .. } => return String::new(),
+                ToolOutcome::Summary { .. } | ToolOutcome::Ran { .. } | ToolOutcome::CodeFailed { .. } => {}
+            }
+            joined.push_str("</tool_response>");
+        }
+    }
+    joined
+}
+
+/// Frames of the first turn; a video of less than two frames shows none.
+fn overview(wanted: &Overview, video: &VideoFacts) -> FrameChoice {
+    let request = VideoRequest {
+        sampling: Frames::Fps {
+            fps: wanted.fps.unwrap_or(1.0),
+            min_frames: 4,
+            max_frames: Some(wanted.frames),
+        },
+        ..per_second(4, wanted.frames)
+    };
+    FrameChoice::at(frame_indices(&request, video.frames, video.rate).unwrap_or_default(), video.rate)
+}
+
+/// The tool over one video.
+struct CropTool<'a> {
+    video: &'a VideoFacts,
+    video_name: String,
+    max_frames: usize,
+    /// Its texts for what it refuses, by their names here.
+    errors: &'a BTreeMap<String, Template>,
+}
+
 /// The frames of a window, or the tool's words where it refuses.
-fn crop(arguments: &Value, view: &View<'_>) -> Result<Look, String> {
-    let video = view.video;
+fn crop(tool: &CropTool<'_>, arguments: &Value) -> Result<FrameChoice, String> {
+    let video = tool.video;
     let duration = if video.rate > 0.0 { video.frames as f64 / video.rate } else { 0.0 };
-    let text = |name: &str, reason: &str| refusal(view, name, arguments, (duration, reason));
+    let text = |name: &str, reason: &str| refusal(tool, name, arguments, (duration, reason));
     // What has another type is refused before anything else, in words of Pydantic that change with its version.
     let typed = |name: &str, is: fn(&Value) -> bool| match arguments.get(name).is_none_or(is) {
         true => Ok(()),
@@ -189,18 +323,18 @@ fn crop(arguments: &Value, view: &View<'_>) -> Result<Look, String> {
     match check_crop(start, end, duration) {
         Err(CropError::Negative) => return Err(text("negative", "")),
         Err(CropError::Reversed) => return Err(text("reversed", "")),
-        _ if path != view.name => return Err(text("not_found", "")),
+        _ if path != tool.video_name => return Err(text("not_found", "")),
         Err(CropError::Behind) => return Err(text("behind", "")),
         Err(CropError::TooLong) => return Err(text("too_long", "")),
         Ok(()) => {}
     }
-    let request = VideoRequest { start: Some(start), end: Some(end), ..per_second(1, view.max_frames) };
+    let request = VideoRequest { start: Some(start), end: Some(end), ..per_second(1, tool.max_frames) };
     let indices = frame_indices(&request, video.frames, video.rate);
-    Ok(Look::at(indices.map_err(|reason| text("failed", &reason))?, video.rate))
+    Ok(FrameChoice::at(indices.map_err(|reason| text("failed", &reason))?, video.rate))
 }
 
 /// The tool's text of that name.
-fn refusal(view: &View<'_>, name: &str, arguments: &Value, (duration, reason): (f64, &str)) -> String {
+fn refusal(tool: &CropTool<'_>, name: &str, arguments: &Value, (duration, reason): (f64, &str)) -> String {
     let shown = |name: &str| number(&arguments[name]).map(repr_float).unwrap_or_default();
     let (start, end, duration) = (shown("start_time"), shown("end_time"), format!("{duration:.2}"));
     let values = [
@@ -210,7 +344,7 @@ fn refusal(view: &View<'_>, name: &str, arguments: &Value, (duration, reason): (
         ("video_path", arguments["video_path"].as_str().unwrap_or_default()),
         ("reason", reason),
     ];
-    let template = view.errors.get(name).cloned().unwrap_or_default();
+    let template = tool.errors.get(name).cloned().unwrap_or_default();
     template.render(&values).unwrap_or_else(|error| error.to_string())
 }
 

@@ -8,17 +8,26 @@
 //! text again.
 
 pub mod clips;
+mod sizes;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use paravt_python::strip;
+use paravt_suite::agent::turns::message;
+use paravt_suite::agent::{
+    Ask, Conversation, Kit, Loop, NoFrames, Reference, Shown, SpecialFields, protocol_error, scored as texts,
+};
+use paravt_suite::frames::Pick;
 use paravt_suite::media::VideoFacts;
+use paravt_suite::message::{Message, Part, Role};
+use paravt_suite::protocol::render::{self, RenderError};
 use paravt_suite::protocol::{
     AgentLoop, CallError, Clips, Encoding, Fidelity, Filter, FramePolicy, Harness, OptionForm, Overview,
-    Protocol, Sampling, SentAs, SizeRule, Source, Template, Tool,
+    Protocol, Sampling, Scored, SentAs, SizeRule, Source, Template, Tool,
 };
-use paravt_suite::record::Score;
-use paravt_suite::reference::{Call, Look, Looks, Reference, Tag, ToolSyntax, View};
+use paravt_suite::record::{SampleError, Score, ToolOutcome, Transcript};
+use paravt_suite::reference::{Call, FrameChoice, Tag, ToolSyntax};
 use paravt_suite::sample::{Gold, Sample};
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
@@ -27,6 +36,8 @@ use paravt_upstream::import::parts::{Parts, format_template, protocol, shape};
 use paravt_upstream::import::shapes::Module;
 use paravt_upstream::import::{Files, ImportError, Pinned, Release};
 use serde_json::{Value, json};
+
+use sizes::{Sizes, call_sizes, first_sizes};
 
 use crate::agent::{Agent, choice};
 use clips::{Grounding, Sampled, clip, grounding, overview};
@@ -107,33 +118,170 @@ impl ToolSyntax for VideoO3 {
     }
 }
 
-/// Frames of a video, an even number of them: the last one twice where it is odd.
-fn look(sampled: Sampled, video: &VideoFacts) -> Look {
-    let Sampled { mut indices, fps } = sampled;
-    let slots = vec![
-        ("fps", format!("{fps:.2}")),
-        ("count", fixed1(indices.len() as f64)),
-        ("duration", fixed1(video.frames as f64 / video.rate)),
-        ("file_duration", fixed1(video.file_duration)),
-    ];
-    if indices.len() % 2 == 1 {
-        indices.extend(indices.last().copied());
+impl Loop for VideoO3 {
+    /// The whole video, then a clip of it for the call of each reply; the last result asks for the answer.
+    fn run<'a>(&'a self, kit: &'a mut Kit<'_>) -> Conversation<'a> {
+        Box::pin(async move {
+            let (agent_loop, policy) = kit.frame_loop()?;
+            let Some(clips) = &agent_loop.clips else {
+                return Err(protocol_error("open", &"the protocol has no `agent.clips`"));
+            };
+            kit.require_video()?;
+            let system = kit.system_text()?;
+            let video = kit.require_facts().await?;
+            let policy = policy.of(&video);
+            let (frames, slots) = first_video(kit, clips, &policy, &video).await?;
+            kit.open(system, (Some(&video), &slots), frames)?;
+            let template: Arc<str> = clips.chat_template.as_str().into();
+            for turn in 0.. {
+                let ask = Ask { chat_template: Some(Arc::clone(&template)), ..kit.turn() };
+                let reply = kit.ask(ask).await?;
+                if !kit.offers_tool() {
+                    return kit.continue_answer(agent_loop, reply).await;
+                }
+                let call = kit.calls(&reply).into_iter().next();
+                let Some(call) = call.filter(|_| !agent_loop.is_last(turn)) else { return Ok(reply.text) };
+                answer_call(kit, (agent_loop, clips, &policy), turn + 1, &call, &reply.text).await?;
+            }
+            unreachable!("the last turn ends the conversation")
+        })
     }
-    Look { slots, ..Look::at(indices, video.rate) }
+
+    /// The reply of the last turn has no answer without all of its marks.
+    fn scored_text(&self, agent_loop: &AgentLoop, transcript: &Transcript) -> String {
+        let is_last = agent_loop.is_last(transcript.calls.len().saturating_sub(1));
+        let is_answered = |clips: &Clips| clips.is_answered(&transcript.final_text);
+        match &agent_loop.clips {
+            Some(clips) if is_last && agent_loop.scored == Scored::Last && !is_answered(clips) => {
+                String::new()
+            }
+            _ => texts::text(agent_loop.scored, transcript),
+        }
+    }
+
+    fn fields(&self) -> SpecialFields {
+        SpecialFields { needed: &["clips"], allowed: &["frames.overview", "clips"] }
+    }
 }
 
-impl Looks for VideoO3 {
-    fn overview(&self, wanted: &Overview, video: &VideoFacts) -> Look {
-        look(overview(video.frames, video.rate, wanted.fps.unwrap_or(2.0), wanted.frames), video)
+/// The video of the first message, and the values of its slots.
+async fn first_video(
+    kit: &mut Kit<'_>,
+    clips: &Clips,
+    policy: &FramePolicy,
+    video: &VideoFacts,
+) -> Result<(Vec<Part>, Vec<Slot>), SampleError> {
+    let Some(wanted) = policy.overview else { return Ok((Vec::new(), Vec::new())) };
+    let clip = Clip::of(overview(video.frames, video.rate, wanted.fps.unwrap_or(2.0), wanted.frames), video);
+    if clip.indices.is_empty() {
+        let message = format!("{} frames are too few for an overview", video.frames);
+        return Err(kit.frame_loss(NoFrames { message, timed_out: false }));
+    }
+    let whole = (video.width, video.height);
+    let sizes = first_sizes(clips, &kit.sample.task, policy.size, whole, clip.indices.len());
+    let shown = match sizes {
+        Ok(sizes) => clip.decode(kit, policy, sizes).await,
+        Err(message) => Err(NoFrames { message, timed_out: false }),
+    };
+    let shown = shown.map_err(|lost| kit.frame_loss(lost))?;
+    let frames = kit.frame_parts(policy, &shown, Some(clips.fps));
+    Ok((frames.map_err(|error| protocol_error("open", &error))?, clip.slots))
+}
+
+/// Runs the call of a reply and appends both reply and result; `turn` counts the calls from 1. A call that can be read and
+/// shows nothing has its reply in the conversation twice, as the release has it.
+async fn answer_call(
+    kit: &mut Kit<'_>,
+    (agent_loop, clips, policy): (&AgentLoop, &Clips, &FramePolicy),
+    turn: usize,
+    call: &Call,
+    reply: &str,
+) -> Result<(), SampleError> {
+    let broken = |error: RenderError| protocol_error("tool", &error);
+    let (protocol, is_last) = (kit.protocol(), agent_loop.is_last(turn));
+    let TimeSpan { start, end } = call.span();
+    let template = if is_last { &clips.last_error } else { &protocol.crop_error };
+    let error = |reason: &str| {
+        let text = render::crop_error_by(template, start, end, reason).map_err(broken)?;
+        Ok::<_, SampleError>(vec![Part::Text(text)])
+    };
+    let said = Message::text(Role::Assistant, reply);
+    kit.messages.push(said.clone());
+    let (parts, outcome) = if let Err(error_of_call) = &call.window {
+        let reason = render::call_reason(protocol, error_of_call).map_err(broken)?;
+        (error(&reason)?, ToolOutcome::Malformed { reason })
+    } else {
+        match clip_of_call(kit, clips, policy, call).await {
+            Ok((shown, slots)) => {
+                let template = if is_last { &clips.last_response } else { &protocol.crop_response };
+                let video = kit.frame_parts(policy, &shown, Some(clips.fps)).map_err(broken)?;
+                let parts = render::clip_response(template, turn, (start, end), &slots, video);
+                let frames = shown.iter().filter_map(|(image, _)| image.origin).collect();
+                (parts.map_err(broken)?, ToolOutcome::Frames { frames })
+            }
+            Err(reason) => {
+                kit.messages.push(said);
+                (error(&reason)?, ToolOutcome::CropFailed { reason })
+            }
+        }
+    };
+    kit.messages.push(message(agent_loop.result_role.into(), parts));
+    kit.note_tool_call(0, call, outcome);
+    Ok(())
+}
+
+/// The frames of a call and the values of slots around them, or the words about it.
+async fn clip_of_call(
+    kit: &mut Kit<'_>,
+    clips: &Clips,
+    policy: &FramePolicy,
+    call: &Call,
+) -> Result<(Vec<Shown>, Vec<Slot>), String> {
+    let video = kit.facts().await.map_err(|lost| kit.note_loss(lost))?;
+    let TimeSpan { start, end } = call.span();
+    let sampling = call.value["sampling_strategy"].as_str().unwrap_or_default();
+    // What Python says of a dictionary without the key, which other samplings leave out.
+    let total = clips.totals.get(sampling).copied().ok_or("'total_pixels'")?;
+    let clip = Clip::of(clip(start, end, video.frames, video.rate)?, &video);
+    let sizes = call_sizes(policy.size, total, (video.width, video.height), clip.indices.len())?;
+    let shown = clip.decode(kit, policy, sizes).await.map_err(|lost| kit.note_loss(lost))?;
+    Ok((shown, clip.slots))
+}
+
+/// A slot of the text around a video, and its value.
+type Slot = (&'static str, String);
+
+/// Frames of a video, an even number of them: the last one twice where it is odd.
+struct Clip {
+    indices: Vec<usize>,
+    rate: f64,
+    slots: Vec<Slot>,
+}
+
+impl Clip {
+    fn of(sampled: Sampled, video: &VideoFacts) -> Self {
+        let Sampled { mut indices, fps } = sampled;
+        let slots = vec![
+            ("fps", format!("{fps:.2}")),
+            ("count", fixed1(indices.len() as f64)),
+            ("duration", fixed1(video.frames as f64 / video.rate)),
+            ("file_duration", fixed1(video.file_duration)),
+        ];
+        if indices.len() % 2 == 1 {
+            indices.extend(indices.last().copied());
+        }
+        Self { indices, rate: video.rate, slots }
     }
 
-    fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String> {
-        let Ok(TimeSpan { start, end }) = call.window else { return Err(String::new()) };
-        let sampling = call.value["sampling_strategy"].as_str().unwrap_or_default();
-        let total = view.clips.and_then(|clips| clips.totals.get(sampling).copied());
-        // What Python says of a dictionary without the key, which other samplings leave out.
-        let total = Some(total.ok_or("'total_pixels'")?);
-        Ok(Look { total, ..look(clip(start, end, view.video.frames, view.video.rate)?, view.video) })
+    async fn decode(
+        &self,
+        kit: &mut Kit<'_>,
+        policy: &FramePolicy,
+        (size, stored): Sizes,
+    ) -> Result<Vec<Shown>, NoFrames> {
+        let FrameChoice { indices, times, .. } = FrameChoice::at(self.indices.clone(), self.rate);
+        let (filter, encoding) = (policy.filter, policy.encoding);
+        kit.pick(Pick { indices, stored, size, filter, encoding }, times).await
     }
 }
 

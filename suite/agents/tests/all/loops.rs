@@ -408,7 +408,7 @@ fn a_run_is_as_published_only_with_the_authors_texts_and_settings() {
 fn every_imported_protocol_passes_the_check_of_files_and_names_its_rules() {
     for protocol in [conan(), videozoomer(), eva(), time_r1(), crate::framethinker::protocol()] {
         protocol.check().unwrap();
-        assert!(reference(&protocol).unwrap().looks.is_some());
+        assert!(reference(&protocol).unwrap().agent_loop.is_some());
         let text = serde_json::to_string(&protocol).unwrap();
         assert_eq!(serde_json::from_str::<Protocol>(&text).unwrap(), protocol);
     }

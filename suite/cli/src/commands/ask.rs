@@ -9,13 +9,13 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use paravt_reports::terminal::counted;
 use paravt_suite::agent::Agent;
+use paravt_suite::agent::Reference;
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, FinishReason, Request};
 use paravt_suite::evaluate::{self, RunError};
 use paravt_suite::frames::CachedFrames;
 use paravt_suite::message::{Content, Part};
 use paravt_suite::protocol::Tool;
 use paravt_suite::record::{Record, ToolOutcome};
-use paravt_suite::reference::Reference;
 use paravt_suite::sample::{Gold, Question, Sample};
 use paravt_suite::videos::VideoStore;
 

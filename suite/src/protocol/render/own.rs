@@ -62,7 +62,7 @@ pub fn code_opening(own: &AgentLoop, question: &str, video_info: &str) -> Result
 ///
 /// # Errors
 /// As [`opening`].
-pub fn own_response(
+pub fn frames_response(
     protocol: &Protocol,
     own: &AgentLoop,
     prompt: &str,

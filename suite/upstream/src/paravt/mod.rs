@@ -5,14 +5,14 @@ pub mod scoring;
 pub mod srt;
 pub mod toolcall;
 
-use paravt_suite::reference::Reference;
+use paravt_suite::agent::Reference;
 
 /// The evaluation driver, `paravt/eval`.
 pub const REFERENCE: Reference = Reference {
     name: "paravt",
     syntax: &toolcall::DriverSyntax,
     scorer: &scoring::DriverScoring,
-    looks: None,
+    agent_loop: None,
 };
 
 #[cfg(test)]
@@ -20,7 +20,6 @@ mod tests {
     use super::*;
     use paravt_suite::profile::{Extraction, Profile, Switches};
     use paravt_suite::sample::{Gold, Question, Sample};
-    use paravt_suite::scoring::score;
 
     #[test]
     fn switch_extraction_decides_what_an_answer_is() {
@@ -28,7 +27,7 @@ mod tests {
         let value = |extraction, gold: &Gold, text: &str| {
             let question = Question { letters: "ABCD".into(), ..Question::default() };
             let sample = Sample::new("mlvu", "a".into(), 0, "v.mp4".into(), question, gold.clone());
-            score(&sample, text, false, &Switches { extraction, ..base }, &REFERENCE).value
+            REFERENCE.score(&sample, text, false, &Switches { extraction, ..base }).value
         };
         // A letter in prose, and a letter that the row does not have.
         let choice = |answer: &str| Gold::Choice { answer: answer.into() };

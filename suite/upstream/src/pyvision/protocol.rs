@@ -5,12 +5,13 @@
 //! our words. A chat API ends the model's turn before a result, which the trainer's token stream does not.
 
 use paravt_python::{PyValue, literal_regex, loads, strip};
+use paravt_suite::agent::Reference;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, CodeRules, CodeTexts, FailedCalls, Fidelity, Protocol, Sampling, Scored, Source, Template,
 };
 use paravt_suite::record::{Outcome, Score};
-use paravt_suite::reference::{Reference, Tag, ToolSyntax};
+use paravt_suite::reference::{Tag, ToolSyntax};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use regex::Regex;
@@ -22,7 +23,7 @@ use crate::import::{Files, ImportError, Pinned, Release};
 
 /// PyVision-Video's rules; its episodes are those of [`Tool`](crate::pyvision::Tool).
 pub const REFERENCE: Reference =
-    Reference { name: "pyvision", syntax: &PyVision, scorer: &PyVision, looks: None };
+    Reference { name: "pyvision", syntax: &PyVision, scorer: &PyVision, agent_loop: None };
 
 const TEMPLATES: &str = "verl_agents/verl/utils/dataset/rl_system_prompt_template.json";
 /// Key of the template that the data set with text-only prompts takes.

@@ -82,7 +82,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let turn = |turn| -> anyhow::Result<String> {
         let prompt = render::later_question(&protocol, own, turn, &sample, &args.mode, &switches)?;
-        Ok(texts(&render::own_response(&protocol, own, &prompt, turn, (0.0, 0.0), Vec::new())?))
+        Ok(texts(&render::frames_response(&protocol, own, &prompt, turn, (0.0, 0.0), Vec::new())?))
     };
     let turns = (1..own.turns).map(turn).collect::<Result<Vec<_>, _>>()?;
     for (numbers, text) in numbered(&turns) {

@@ -1,0 +1,81 @@
+//! Sizes of frames: those of the first message are kept as files in between.
+
+use paravt_suite::media::smart_resize;
+use paravt_suite::protocol::{Clips, SizeRule, Stored};
+
+/// Sides of a frame that is read from its file are multiples of this: `fetch_video` hands `fetch_image` the side of a
+/// token for that of a patch, which is then doubled.
+const READ_SIDE: u32 = 56;
+/// Tokens of such a frame at most, where the rule has no bound.
+const MOST_TOKENS: u64 = 16_384;
+
+/// Sizes of frames: as they are sent, and in between.
+pub(super) type Sizes = ((u32, u32), Option<Stored>);
+
+/// Sizes of `count` frames of the first message that have `size` in the video.
+pub(super) fn first_sizes(
+    clips: &Clips,
+    split: &str,
+    rule: SizeRule,
+    size: (u32, u32),
+    count: usize,
+) -> Result<Sizes, String> {
+    let rule = match (rule, clips.least.get(split)) {
+        (SizeRule::Qwen { max, total, .. }, Some(&min)) => SizeRule::Qwen { min, max, total },
+        _ => rule,
+    };
+    let Some(quality) = clips.stored else { return Ok((rule.apply(size, 1.0, count)?, None)) };
+    let read = match rule {
+        SizeRule::Qwen { min, max, .. } => {
+            let max = max.unwrap_or(MOST_TOKENS * u64::from(READ_SIDE * READ_SIDE));
+            smart_resize(size.0, size.1, READ_SIDE, min as f64, max as f64)?
+        }
+        _ => size,
+    };
+    Ok((rule.apply(read, 1.0, count)?, Some(Stored { quality, size: read })))
+}
+
+/// Sizes of `count` frames of a call, `total` in the place of that of the rule.
+pub(super) fn call_sizes(
+    rule: SizeRule,
+    total: u32,
+    size: (u32, u32),
+    count: usize,
+) -> Result<Sizes, String> {
+    let rule = match rule {
+        SizeRule::Qwen { min, max, .. } => SizeRule::Qwen { min, max, total: Some(total) },
+        rule => rule,
+    };
+    Ok((rule.apply(size, 1.0, count)?, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use paravt_suite::protocol::Template;
+
+    /// Sizes of `fetch_video` (ZZQ987/Video-o3-Qwen3VL a6e0973, `Eval/vlmeval/vlm/video_o3/vision_process.py`).
+    #[test]
+    fn frames_are_read_in_the_bounds_of_one_and_sized_in_those_of_all() {
+        let clips = Clips {
+            fps: 2.0,
+            stored: Some(75),
+            least: BTreeMap::from([("lvbench".to_owned(), 128 * 784)]),
+            totals: BTreeMap::new(),
+            marks: Vec::new(),
+            last_response: Template::default(),
+            last_error: Template::default(),
+            chat_template: String::new(),
+        };
+        let rule = SizeRule::Qwen { min: 20 * 784, max: Some(768 * 784), total: Some(16_384 * 784) };
+        let stored = Some(Stored { quality: 75, size: (1008, 560) });
+        let first = |split: &str| first_sizes(&clips, split, rule, (1280, 720), 768);
+        assert_eq!(first("videomme"), Ok(((224, 112), stored)));
+        assert_eq!(first("lvbench"), Ok(((420, 224), stored)));
+        let odd = first_sizes(&clips, "videomme", rule, (642, 362), 306);
+        assert_eq!(odd, Ok(((392, 196), Some(Stored { quality: 75, size: (616, 336) }))), "multiples of 56");
+        assert_eq!(call_sizes(rule, 2048 * 784, (1280, 720), 20), Ok(((532, 280), None)));
+    }
+}

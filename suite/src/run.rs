@@ -206,7 +206,7 @@ impl Manifest {
         fields
     }
 
-    /// Takes over what a continuation may change: label, endpoints, the binary, and a selection or a number of
+    /// Takes over what a continuation may change: label, GPUs, endpoints, the binary, and a selection or a number of
     /// repetitions that has grown, with the command that says so; the run is then unfinished.
     pub fn continue_with(&mut self, wanted: &Manifest) {
         if (&wanted.selection, wanted.plan.repeat) != (&self.selection, self.plan.repeat) {
@@ -220,6 +220,7 @@ impl Manifest {
                 ours.clone_from(theirs);
             }
         }
+        self.host.gpus = wanted.host.gpus.or(self.host.gpus);
         if wanted.binary != self.binary && !self.continued_by.contains(&wanted.binary) {
             self.continued_by.push(wanted.binary.clone());
         }

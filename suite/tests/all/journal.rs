@@ -247,6 +247,7 @@ fn everything_that_can_change_an_answer_keeps_a_run_from_being_continued() {
     moved.binary = "another".into();
     moved.label = Some("a new name".into());
     moved.host.cores = 99;
+    moved.host.gpus = Some(2);
     assert_eq!(ours.differences(&moved), Vec::<String>::new());
     ours.continue_with(&moved);
     assert_eq!(ours.backend.details["base_urls"], "http://a/v1 http://b/v1");
@@ -254,9 +255,11 @@ fn everything_that_can_change_an_answer_keeps_a_run_from_being_continued() {
         (ours.label.as_deref(), &ours.continued_by),
         (Some("a new name"), &vec!["another".to_owned()])
     );
+    assert_eq!(ours.host.gpus, Some(2));
     let before = ours.clone();
+    moved.host.gpus = None;
     ours.continue_with(&Manifest { label: None, ..moved });
-    assert_eq!(ours, before, "continued the same way once more, without a label");
+    assert_eq!(ours, before, "continued the same way once more, without a label and GPUs");
 }
 
 #[test]

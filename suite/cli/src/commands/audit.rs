@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use clap::builder::RangedU64ValueParser;
 use paravt_interop::audit::{self, Audit, audit};
 use paravt_interop::import::{self, Columns, Imported, Log, Split};
 use paravt_reports::compare::{self, compare};
@@ -35,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     split: Option<String>,
     /// Rows that there should be [default: those of --split, or as many as the file says].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     expected: Option<usize>,
     /// Write the table of the audit, and each log as a run directory scored by the corrected rules, to DIR [default:
     /// none, print only].
@@ -50,6 +51,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    if args.split.is_none() {
+        args.data.check_unused(&args.files, "--split")?;
+    }
     let split = args.split.as_deref().map(|name| load(args, name)).transpose()?;
     let logs = read(args)?;
     let mut imported = Vec::with_capacity(logs.len());
@@ -63,6 +67,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let audits = logs.iter().zip(&imported).map(|(log, imported)| audit(log, imported, args.expected));
     let audits = audits.collect::<Result<Vec<Audit>, _>>()?;
+    for audit in &audits {
+        let samples = audit.rows - audit.twice - audit.unknown;
+        if let Some(expected) = args.expected.filter(|expected| *expected < samples) {
+            bail!(
+                "--expected {expected}: {} has rows of {samples} samples; correct the number, or leave it out",
+                audit.log
+            );
+        }
+    }
     let comparison = pair(&mut imported)?;
     if let Some(dir) = &args.out {
         write(dir, &audits, &imported)?;

@@ -230,6 +230,21 @@ fn what_cannot_be_audited_is_named() {
     }
 }
 
+#[test]
+fn flags_that_say_nothing_of_the_log_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows: Vec<Value> = (0..3).map(|row| lmms(row, "A", "A", "A")).collect();
+    let log = write(dir.path(), "samples_videomme.jsonl", &lines(&rows));
+    for (flags, words) in [
+        (["--expected", "0"], "--expected"),
+        (["--expected", "2"], "--expected 2: samples_videomme.jsonl has rows of 3 samples"),
+        (["--data", "."], "--data: without --split no data are read"),
+    ] {
+        let (code, said) = audit(&[&log], &flags);
+        assert!(code == 2 && said.contains(words), "{code} {said}");
+    }
+}
+
 /// Choices of the corpus that the rules of answers are held to.
 static REPLIES: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/replies");

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::Subcommand;
+use clap::builder::RangedU64ValueParser;
 use paravt_media::Depth;
 use paravt_nano::{WorldOptions, make_world};
 use paravt_reports::terminal::{Detail, Text};
@@ -69,10 +70,10 @@ struct Make {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Videos per benchmark.
-    #[arg(long, value_name = "N", default_value_t = WorldOptions::default().videos)]
+    #[arg(long, value_name = "N", default_value_t = WorldOptions::default().videos, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     videos: usize,
     /// Questions per video.
-    #[arg(long, value_name = "N", default_value_t = WorldOptions::default().questions)]
+    #[arg(long, value_name = "N", default_value_t = WorldOptions::default().questions, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     questions: usize,
     /// Seed of all videos and questions.
     #[arg(long, value_name = "N", default_value_t = 0)]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use paravt_backends::HAS_CUDA;
 use paravt_devices::{Cuda, Gpu, Host, Library};
 use paravt_preflight::{Level, Report};
@@ -12,7 +13,7 @@ use serde_json::json;
 
 use crate::commands::{preflight, protocol, reproduce};
 use crate::exit::Exit;
-use crate::registry::DataArgs;
+use crate::registry::{DataArgs, TaskFiles};
 
 /// Flags of `doctor`.
 #[derive(clap::Args)]
@@ -40,6 +41,10 @@ pub(crate) struct Args {
     data: DataArgs,
 }
 
+/// Of a recipe that needs nothing of the machine.
+const OWN: &str =
+    "changes nothing here: an embedded recipe trains and asks its own model in this process; leave it out";
+
 /// Codecs that the benchmarks' videos come in.
 const CODECS: [&str; 4] = ["h264", "hevc", "vp9", "av1"];
 
@@ -47,6 +52,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(recipe) = &args.recipe {
         return for_recipe(args, recipe);
     }
+    args.data.check_unused(&TaskFiles::default(), "--for")?;
     let host = paravt_devices::host();
     let cuda = paravt_devices::cuda();
     let nccl = paravt_devices::nccl().map(|(major, minor, patch)| format!("{major}.{minor}.{patch}"));
@@ -148,6 +154,8 @@ fn for_recipe(args: &Args, name: &str) -> anyhow::Result<Exit> {
             let (report, machine) = preflight::examine(preflight, &out, &args.data.root()?, None)?;
             (report, Some(machine))
         }
+        None if args.engine.is_some() => bail!("--engine: {OWN}"),
+        None if args.model.is_some() => bail!("--model: {OWN}"),
         None if args.json => (Report { recipe: name.to_owned(), findings: Vec::new() }, None),
         None => {
             println!("recipe {name} needs nothing of this machine beyond this program");

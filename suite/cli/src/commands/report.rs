@@ -49,7 +49,7 @@ pub(crate) struct Args {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "8600",
-        conflicts_with_all = ["out", "json", "prices", "paper_row", "task_files", "data", "hf_home"]
+        conflicts_with_all = ["out", "frames", "json", "verbose", "prices", "paper_row", "task_files", "data", "hf_home"]
     )]
     serve: Option<u16>,
     #[command(flatten)]

@@ -253,6 +253,7 @@ impl PlanArgs {
             _ => {}
         }
         let has_tool = protocol.agent.is_some() || protocol.offers_tool(&plan.mode);
+        let shows_no_result = protocol.agent.is_none() && plan.max_turns == 0;
         for (flag, is_given) in [
             ("--max-turns", self.max_turns.is_some()),
             ("--max-parallel", self.max_parallel.is_some()),
@@ -260,6 +261,11 @@ impl PlanArgs {
         ] {
             if is_given && !has_tool {
                 say(flag, &format!("changes nothing, since mode {} offers no tool", plan.mode));
+            } else if is_given && shows_no_result && flag != "--max-turns" {
+                say(
+                    flag,
+                    "changes no answer, since with --max-turns 0 no call's result is shown to the model",
+                );
             }
         }
     }

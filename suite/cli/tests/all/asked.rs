@@ -206,6 +206,7 @@ fn nothing_that_is_given_is_ignored_without_a_word() {
         (&["--tries", "0"], "--tries"),
         (&["--max-requests", "0"], "--max-requests"),
         (&["--max-tokens", "0"], "--max-tokens"),
+        (&["--batch", "0"], "--batch"),
         (&["--label", ""], "--label"),
         (&["--from", "runs"], "--from names a recorded run"),
     ] {
@@ -229,6 +230,10 @@ fn nothing_that_is_given_is_ignored_without_a_word() {
         let warning = format!("warning: {flag}: changes nothing, since mode direct offers no tool");
         assert!(unused.contains(&warning), "{unused}");
     }
+    let no_turn = ["--mode", "agentic_general", "--max-turns", "0", "--max-parallel", "2"];
+    let no_turn = stderr(&ok(one("mlvu", &dir.path().join("no-turn"), &server).args(no_turn)));
+    assert!(no_turn.contains("warning: --max-parallel: changes no answer"), "{no_turn}");
+    assert!(!no_turn.contains("warning: --max-turns"), "{no_turn}");
     let other = stderr(&ok(one("mlvu", &dir.path().join("other"), &server).args(["--model", "wrong"])));
     assert!(other.contains("the server does not list this model, but scripted"), "{other}");
     assert!(other.contains("model     wrong at ") && other.contains("(lists scripted)"), "{other}");

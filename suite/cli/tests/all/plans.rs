@@ -51,12 +51,24 @@ fn a_stage_without_a_method_is_refused_before_anything_is_done() {
 }
 
 #[test]
-fn flags_of_embedded_recipes_are_refused_where_they_would_be_ignored() {
-    for flags in ["--small", "--full", "--seeds 2", "--seed 1"] {
+fn flags_are_refused_where_they_would_be_ignored() {
+    let (embedded, own) = ("is for the embedded recipes", "changes nothing here: no server is started");
+    for (flags, words) in [
+        ("--small", embedded),
+        ("--full", embedded),
+        ("--seeds 2", embedded),
+        ("--seed 1", embedded),
+        ("--shards 3", "changes nothing here: it is for the jobs of --launcher slurm"),
+        ("--cpu-option=--x", "changes nothing here: it is for the jobs of --launcher slurm"),
+        ("--skip-sft", "changes nothing here: paravt-8b trains nothing"),
+        ("--allow-missing", "changes nothing here: paravt-8b trains nothing"),
+        ("--engine sglang --base-url http://h/v1", own),
+        ("--own-engine --backend candle", own),
+    ] {
         let output =
             bench().args(["reproduce", "paravt-8b", "--plan"]).args(flags.split(' ')).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{flags}");
-        let flag = flags.split(' ').next().unwrap();
-        assert!(text(&output).contains(&format!("{flag} is for the embedded recipes")), "{}", text(&output));
+        let flag = flags.split([' ', '=']).next().unwrap();
+        assert!(text(&output).contains(&format!("{flag} {words}")), "{}", text(&output));
     }
 }

@@ -252,7 +252,7 @@ fn is_full(error: &anyhow::Error) -> bool {
 }
 
 /// Flags of servers, of a served model's answers and of the trainer that is started, by their ids.
-const SERVED: [&str; 40] = [
+const SERVED: [&str; 45] = [
     "serving",
     "skip_sft",
     "allow_missing",
@@ -267,7 +267,12 @@ const SERVED: [&str; 40] = [
     "merge_shards",
     "backend",
     "model",
+    "gpus",
+    "gpu_kernels",
     "revision",
+    "batch",
+    "deterministic",
+    "video_rule",
     "base_url",
     "request_timeout",
     "tries",
@@ -295,26 +300,42 @@ const SERVED: [&str; 40] = [
     "hf_home",
 ];
 
-/// Refuses what an embedded recipe, which trains and asks a model in this process, would ignore.
-fn refuse_served() -> anyhow::Result<()> {
+/// Flags of the jobs, of the servers that a recipe starts and of training, by their ids.
+const JOBS: [&str; 4] = ["shards", "node_gpus", "sbatch_option", "cpu_option"];
+const SERVERS: [&str; 2] = ["serving", "own_engine"];
+const TRAINING: [&str; 2] = ["skip_sft", "allow_missing"];
+
+/// Refuses flags, by their ids, that this command would ignore.
+fn refuse(ids: &[&str], why: &str) -> anyhow::Result<()> {
     let given = command_line::given(&crate::Cli::command(), std::env::args_os());
-    match given.into_iter().find(|(id, _)| SERVED.contains(&id.as_str())) {
-        Some((_, flag)) => bail!(
-            "{flag} changes nothing here: an embedded recipe trains and asks its own model in this process; leave it out"
-        ),
+    match given.into_iter().find(|(id, _)| ids.contains(&id.as_str())) {
+        Some((_, flag)) => bail!("{flag} changes nothing here: {why}; leave it out"),
         None => Ok(()),
     }
 }
 
+/// Refuses what a recipe would ignore.
+fn check_flags(args: &Args, recipe: &Recipe) -> anyhow::Result<()> {
+    if args.cluster.launcher == Launcher::Local {
+        if matches!(recipe, Recipe::Embedded(_)) {
+            refuse(&SERVED, "an embedded recipe trains and asks its own model in this process")?;
+        }
+        refuse(&JOBS, "it is for the jobs of --launcher slurm")?;
+    }
+    if let Recipe::Served(_) = recipe {
+        refuse(&TRAINING, &format!("{} trains nothing", args.recipe))?;
+        if let Some(own) = args.backend.own() {
+            args.backend.check()?;
+            refuse(&SERVERS, &format!("no server is started, since {own} says what answers"))?;
+        }
+    }
+    Ok(())
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let recipe = args.recipe()?;
-    if matches!(recipe, Recipe::Embedded(_)) && args.cluster.launcher == Launcher::Local {
-        refuse_served()?;
-    }
+    check_flags(args, recipe)?;
     args.backend.configure()?;
-    if matches!(recipe, Recipe::Served(_)) && args.backend.own().is_some() {
-        args.backend.check()?;
-    }
     let compute = if recipe.trains() { engines::compute(&args.backend.engine)? } else { Compute::cpu() };
     let options = args.options(recipe, &compute);
     let graph = recipe.graph(&options)?;

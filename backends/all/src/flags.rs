@@ -88,11 +88,16 @@ impl Flags {
 
     /// GPUs that the model runs on, where that is known.
     pub fn gpus(&self) -> Option<u32> {
-        self.gpus.or_else(|| match self.backend {
+        self.gpus.or(self.known_gpus())
+    }
+
+    /// GPUs of the chosen backend; `None` for a server.
+    fn known_gpus(&self) -> Option<u32> {
+        match self.backend {
             Kind::Openai => None,
             Kind::Replay => Some(0),
             Kind::Candle | Kind::Libtorch => Some(self.engine.gpus()),
-        })
+        }
     }
 
     /// The same flags for servers of a model at these base URLs.
@@ -141,9 +146,9 @@ impl Flags {
         let is_replay = self.backend == Kind::Replay;
         let elsewhere =
             if is_replay { "answers from a recorded run" } else { "loads a model into this process" };
+        let backend = self.backend.to_possible_value();
+        let backend = backend.map_or_else(String::new, |value| value.get_name().to_owned());
         if let Some(flag) = self.openai.given().filter(|_| self.backend != Kind::Openai) {
-            let backend = self.backend.to_possible_value();
-            let backend = backend.map_or_else(String::new, |value| value.get_name().to_owned());
             anyhow::bail!(
                 "{flag} is for the server of a model, and --backend {backend} {elsewhere}: leave one of them out"
             );
@@ -152,8 +157,18 @@ impl Flags {
             !(is_replay && self.model.is_some()),
             "--model: --backend replay answers as the model of the recorded run; leave it out"
         );
-        match self.engine.given().filter(|_| !self.is_in_process()) {
+        if let Some((given, known)) = self.gpus.zip(self.known_gpus()).filter(|(given, known)| given != known)
+        {
+            anyhow::bail!("--gpus {given}: --backend {backend} {elsewhere}, on {known} GPUs; leave it out");
+        }
+        if self.is_in_process() {
+            return self.engine.check(self.model());
+        }
+        match self.engine.given() {
             None => Ok(()),
+            Some(flag) if is_replay => anyhow::bail!(
+                "{flag} is for a model in this process, and --backend replay {elsewhere}: leave it out"
+            ),
             Some(flag) => anyhow::bail!(
                 "{flag} is for a model in this process (--backend candle or libtorch), which the server of a model does not \
                  know; leave it out"
@@ -171,7 +186,7 @@ impl Flags {
 
     /// Flags that are given and change nothing for runs on this channel, each with the channel that it is for.
     pub fn without_effect(&self, channel: Channel) -> impl Iterator<Item = (&'static str, &'static str)> {
-        self.openai.without_effect(channel)
+        self.openai.without_effect(channel).chain(self.engine.without_effect(channel))
     }
 
     /// As [`check`](Self::check), for a command whose `--from` can name nothing but a recorded run.
@@ -313,6 +328,11 @@ mod tests {
             (&["--backend", "replay", "--stream"], "--stream is for the server"),
             (&["--base-url", "http://h/v1", "--from", "runs"], "--from names a recorded run"),
             (&["--backend", "replay", "--from", "runs", "--model", "m"], "--model: "),
+            (
+                &["--backend", "replay", "--dtype", "bf16"],
+                "--dtype is for a model in this process, and --backend replay",
+            ),
+            (&["--backend", "candle", "--gpus", "8"], "--gpus 8: --backend candle loads"),
         ] {
             assert!(refused(flags).is_err_and(|error| error.starts_with(words)), "{flags:?}");
         }

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail, ensure};
+use clap::builder::RangedU64ValueParser;
 use paravt_suite::backend::Backend;
+use paravt_suite::plan::Channel;
 
 use crate::engine::{Engine, Options};
 use crate::error::Error;
@@ -36,7 +38,7 @@ pub struct EngineFlags {
     #[arg(long, default_value = MAIN, value_name = "REVISION")]
     revision: String,
     /// Maximum conversations that decode together.
-    #[arg(long, default_value_t = BATCH, value_name = "N")]
+    #[arg(long, default_value_t = BATCH, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     batch: usize,
     /// Batch-invariant answers: the same bits for the same prompt and seed, whatever else is in the batch. Disables the
     /// prefix cache; on a GPU, in f16 and on libtorch one conversation decodes at a time.
@@ -67,6 +69,32 @@ impl EngineFlags {
             ("--video-rule", self.video_rule() != VideoRule::default()),
         ];
         given.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
+    }
+
+    /// Refuses flags that change nothing on the device or for the model.
+    ///
+    /// # Errors
+    /// The first such flag.
+    pub fn check(&self, model: Option<&str>) -> anyhow::Result<()> {
+        ensure!(
+            self.gpu_kernels == OURS || self.device != CPU,
+            "--gpu-kernels {}: for a GPU, and the model runs on the CPU; leave it out",
+            self.gpu_kernels
+        );
+        let folder = model.filter(|model| Path::new(model).is_dir());
+        match folder.filter(|_| self.revision != MAIN) {
+            Some(folder) => bail!(
+                "--revision {}: for a model on the hub, and {folder} is a folder; leave it out",
+                self.revision
+            ),
+            None => Ok(()),
+        }
+    }
+
+    /// Flags that are given and change nothing on this channel, with the one that they are for.
+    pub fn without_effect(&self, channel: Channel) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let is_idle = channel == Channel::Image && self.video_rule() != VideoRule::default();
+        is_idle.then_some(("--video-rule", "frames-video")).into_iter()
     }
 
     /// GPUs that the engine uses.

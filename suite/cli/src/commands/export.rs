@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use paravt_interop::export::{Format, Frames, Options, export};
 use paravt_reports::page::Thumbnails;
 use paravt_reports::terminal::counted;
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "DIR", required = true)]
     out: PathBuf,
     /// Name of the model in the files, e.g. as on the hub [default: the name in the run].
-    #[arg(long, value_name = "ORG/NAME", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "ORG/NAME", value_parser = model_name)]
     model: Option<String>,
     /// With inspect formats: small frames of every sample's overview and crops as images. Videos are read from the data
     /// root; without this an image is a line with its time.
@@ -38,6 +38,14 @@ pub(crate) struct Args {
     files: TaskFiles,
     #[command(flatten)]
     data: DataArgs,
+}
+
+/// Reads the name of a model, whose parts are names of folders, too.
+fn model_name(name: &str) -> Result<String, String> {
+    match name.split('/').any(|part| part.trim().is_empty()) {
+        true => Err("expected NAME or ORG/NAME, no part of it empty".to_owned()),
+        false => Ok(name.to_owned()),
+    }
 }
 
 /// The formats by their names.

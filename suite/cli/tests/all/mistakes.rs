@@ -91,6 +91,10 @@ fn wrong_names_and_flags() {
         ("unknown_engine", "reproduce paravt-8b --engine vlm"),
         ("recipe_with_a_wrong_field", "reproduce wrong_field.toml"),
         ("json_and_verbose", "report empty --json -v"),
+        ("frames_of_a_live_report", "report empty --serve --frames"),
+        ("export_of_a_model_without_a_name", "export empty --to hf --out out --model o/"),
+        ("world_without_videos", "data make --out world --videos 0"),
+        ("engine_of_an_embedded_recipe", "doctor --for paravt-nano --engine vllm"),
     ] {
         place.mistake(name, line, None);
     }
@@ -153,6 +157,9 @@ fn engines_in_this_process() {
     std::fs::create_dir(place.path("model")).unwrap();
     place.write("model/config.json", "{}");
     place.mistake("wrong_device", &format!("{run} candle --model model --device gpu"), None);
+    let on_cpu = format!("{run} candle --model model");
+    place.mistake("revision_of_a_folder", &format!("{on_cpu} --revision v1"), None);
+    place.mistake("gpu_kernels_on_a_cpu", &format!("{on_cpu} --gpu-kernels candle"), None);
     // A build with the feature says that there is no GPU, or finds one.
     if !cfg!(feature = "cuda") {
         place.mistake("no_gpu_in_this_build", &format!("{run} candle --model model --device cuda:0"), None);

@@ -9,7 +9,7 @@ use reqwest::{Response, Url};
 use serde_json::Value;
 
 use crate::secret::Secrets;
-use crate::wordings::{RATE, TOO_LONG, TRANSIENT, says};
+use crate::wordings::{NEVER_FITS, RATE, TOO_LONG, TRANSIENT, says};
 
 /// Bytes of a refusal's body that are read; its message shows fewer.
 const REFUSAL_BYTES: usize = 64 << 10;
@@ -231,6 +231,7 @@ fn kind(error: &Value) -> String {
 
 fn class_of(status: u16, said: &str) -> ErrorClass {
     match status {
+        400 | 413 | 429 if says(said, &NEVER_FITS) => ErrorClass::ContextLength,
         429 => ErrorClass::RateLimited,
         401 => ErrorClass::Unauthorized,
         // Together AI answers 403 to a conversation that is too long.
@@ -238,7 +239,6 @@ fn class_of(status: u16, said: &str) -> ErrorClass {
         408 => ErrorClass::Timeout,
         // The reference's client tries these again.
         409 => ErrorClass::Server,
-        // Groq answers 413 for more tokens than a minute may have.
         400..=499 if says(said, &RATE) => ErrorClass::RateLimited,
         // A proxy whose limit of bytes the images exceed (nginx: client_max_body_size), or Anthropic's.
         413 => ErrorClass::ContextLength,

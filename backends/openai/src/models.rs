@@ -1,5 +1,7 @@
 //! The list of models that a server gives.
 
+use std::collections::HashSet;
+
 use paravt_suite::backend::ErrorClass;
 use serde::Deserialize;
 
@@ -35,7 +37,9 @@ pub(crate) fn read(body: &[u8], secrets: &Secrets) -> Result<Listed, Failure> {
         true => serde_json::from_slice(body),
         false => serde_json::from_slice(body).map(|Models { data }| data.unwrap_or_default()),
     };
-    let models: Vec<Model> = models.map_err(|error| not_json("list of models", &error, body, secrets))?;
+    let mut models: Vec<Model> = models.map_err(|error| not_json("list of models", &error, body, secrets))?;
+    let mut seen = HashSet::new();
+    models.retain(|model| !model.id.trim().is_empty() && seen.insert(model.id.clone()));
     let is_one = models.len() == 1
         || models.windows(2).all(|pair| pair[0].root.is_some() && pair[0].root == pair[1].root);
     let names: Vec<String> = models.into_iter().map(|model| model.id).collect();
@@ -58,11 +62,13 @@ mod tests {
     fn a_bare_list_is_one() {
         let listed = read(br#"[{"id": "a", "object": "model"}]"#, &Secrets::default()).unwrap();
         assert_eq!((listed.names, listed.is_one), (vec!["a".to_owned()], true));
+        let listed = read(br#"[{"id": "a"}, {"id": ""}, {"id": "a"}]"#, &Secrets::default()).unwrap();
+        assert_eq!((listed.names, listed.is_one), (vec!["a".to_owned()], true), "twice, and without a name");
     }
 
     #[test]
     fn an_empty_list_of_models_is_not_asked_for_again() {
-        for list in [r#"{"data": []}"#, r#"{"data": null}"#, r#"{"object": "list"}"#] {
+        for list in [r#"{"data": []}"#, r#"{"data": null}"#, r#"{"object": "list"}"#, r#"[{"id": ""}]"#] {
             let empty = read(list.as_bytes(), &Secrets::default()).unwrap_err();
             assert!(!empty.retryable() && empty.class.concerns_every_call(), "{empty:?}");
             assert!(

@@ -68,6 +68,10 @@ pub(crate) const TOO_LONG: [&str; 47] = [
     "prompt has too many tokens",
 ];
 
+/// Words of a refusal by a limit in time that is smaller than the request (OpenAI with status 429, Groq with 413), which
+/// no pause meets.
+pub(crate) const NEVER_FITS: [&str; 1] = ["request too large*limit*requested"];
+
 /// Words of a limit in time, which a retry or a pause meets.
 pub(crate) const RATE: [&str; 6] =
     ["rate limit", "rate_limit", "per min", "per day", "too many requests", "insufficient_quota"];

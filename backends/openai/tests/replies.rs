@@ -330,6 +330,13 @@ const OVERFLOWS: &[(u16, &str, &str)] = &[
     (400, "Prompt exceeds max length", "1261"),
     (400, "prompt tokens (1416135) exceed model maximum (1050000) for openai.gpt", "validation_error"),
     (500, "Prompt exceeds n_ctx: 5000 > 4096", "internal_server_error"),
+    // Groq, OpenAI: more tokens than a minute may have.
+    (413, "Request too large for model on tokens per minute (TPM): Limit 6000, Requested 8000", ""),
+    (
+        429,
+        "Request too large for m in organization o on tokens per min (TPM): Limit 30000, Requested 45000.",
+        "tokens",
+    ),
     // nginx.
     (413, "<html><head><title>413 Request Entity Too Large</title></head></html>", ""),
 ];
@@ -339,11 +346,6 @@ const OTHERS: &[(u16, &str, ErrorClass)] = &[
     (
         429,
         "Rate limit reached: Limit 30000 tokens per minute. Your input exceeds the context window.",
-        ErrorClass::RateLimited,
-    ),
-    (
-        413,
-        "Request too large for model on tokens per minute (TPM): Limit 6000, Requested 8000",
         ErrorClass::RateLimited,
     ),
     (
@@ -368,8 +370,8 @@ const OTHERS: &[(u16, &str, ErrorClass)] = &[
         ErrorClass::BadRequest,
     ),
     (
-        400,
-        "Request too large on tokens per min (TPM): Limit 200000, Requested 480002. Maximum context length is 131072.",
+        429,
+        "Rate limit reached for m on tokens per min (TPM): Limit 30000, Used 20000, Requested 15000.",
         ErrorClass::RateLimited,
     ),
     (403, "This key has no access", ErrorClass::Unauthorized),

@@ -41,7 +41,8 @@ fn differing(paths: &[&Path]) -> Vec<String> {
         parts.len()
     };
     let from = (0..longest).find(|&at| distinct(at, at + 1) > 1).unwrap_or_default();
-    let to = (from + 1..=longest).find(|&to| distinct(from, to) == paths.len()).unwrap_or(longest);
+    let all = distinct(0, longest);
+    let to = (from + 1..=longest).find(|&to| distinct(from, to) == all).unwrap_or(longest);
     let part = |path: &Vec<String>| {
         let mut part = path[from.min(path.len())..to.min(path.len())].to_vec();
         part.reverse();
@@ -69,5 +70,7 @@ mod tests {
         assert_eq!(names(&["/r/a/videomme", "/r/b/videomme"]), ["a", "b"]);
         assert_eq!(names(&["/r/one", "/r/two"]), ["one", "two"]);
         assert_eq!(names(&["/a/x/v", "/b/x/v", "/a/y/v"]), ["a/x", "b/x", "a/y"]);
+        assert_eq!(names(&["/a/v", "/a/v"]), ["v", "v"]);
+        assert_eq!(names(&["/a/v", "/a/v", "/b/v"]), ["a", "a", "b"]);
     }
 }

@@ -119,7 +119,10 @@ impl Baseline {
                 "written by a newer version (format {version}, this build reads {VERSION}); update paravt-bench"
             ));
         }
-        let file: File<'_> = serde_json::from_slice(bytes).map_err(|error| format!("{error}; {again}"))?;
+        let file: File<'_> = serde_json::from_slice(bytes).map_err(|error| match error.is_data() {
+            true => format!("not a baseline: {error}; name one that `check --write` has made"),
+            false => format!("{error}; {again}"),
+        })?;
         let hash = sha256(file.body.get());
         if hash != file.sha256 {
             return Err(format!("the file was changed after it was written: its hash differs; {again}"));

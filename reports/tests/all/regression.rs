@@ -428,6 +428,7 @@ fn cut_doubled_and_edited_baselines_are_refused_with_the_reason() {
     refused(text.replacen("\"version\":1", "\"version\":2", 1), "written by a newer version (format 2");
     refused(text[..text.len() / 2].to_owned(), "not a baseline");
     refused("[]".to_owned(), "not a baseline");
+    refused("{\"version\": 1, \"binary\": \"b\"}".to_owned(), "not a baseline: missing field `sha256`");
 }
 
 #[test]

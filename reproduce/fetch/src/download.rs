@@ -235,7 +235,8 @@ fn check_range(response: &Response, start: u64, size: u64, what: &str) -> Result
             _ => Ok(()),
         },
         _ => {
-            let message = format!("bytes from {start} were asked for, the reply says {header:?}");
+            let header = header.unwrap_or("nothing of its range");
+            let message = format!("bytes from {start} were asked for, the reply says {header}");
             Err(Failure::Final(FetchError::protocol(what, message)))
         }
     }

@@ -11,7 +11,7 @@ use paravt_reports::Naming;
 use paravt_suite::evaluate::RunConfig;
 use paravt_suite::plan::Channel;
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::PromptMode;
+use paravt_suite::protocol::{PromptMode, native};
 use paravt_upstream::import::Release;
 use serde::Deserialize;
 use serde_json::json;
@@ -405,9 +405,13 @@ impl Served {
             1 => "1 call".to_owned(),
             calls => format!("{calls} calls"),
         };
+        // Whether another protocol's mode has the tool is known once its texts are there.
+        let native = native::protocol();
+        let is_plain = |mode| native.system_text(mode).is_ok() && !native.offers_tool(mode);
         let turns = match config.max_turns {
-            1 => "1 turn".to_owned(),
-            turns => format!("up to {turns} turns of {calls}"),
+            _ if config.mode.as_ref().is_some_and(is_plain) => String::new(),
+            1 => ", 1 turn".to_owned(),
+            turns => format!(", up to {turns} turns of {calls}"),
         };
         let mut settings = json!({
             "model": shown(options.model.as_ref().unwrap_or(&self.model)), "split": split.task, "config": asked, "command": options.selection
@@ -419,7 +423,7 @@ impl Served {
         let title = match &run.protocol {
             Some(protocol) => format!("{}: the agent's own protocol {protocol}", split.task),
             None => format!(
-                "{}: {}, {} frames {}, {turns}, profile {}",
+                "{}: {}, {} frames {}{turns}, profile {}",
                 split.task,
                 config.mode.as_ref().map_or("the protocol's mode", PromptMode::as_str),
                 config.nframes,
@@ -568,6 +572,10 @@ mod tests {
         let text = include_str!("../recipes/paravt-8b.toml").replace("max_turns = 3", "max_turn = 3");
         let error = Served::parse("my.toml", &text).unwrap_err().to_string();
         assert!(error.contains("my.toml") && error.contains("did you mean `max_turns`"), "{error}");
+        let text = include_str!("../recipes/paravt-8b.toml");
+        let error = Served::parse("my.toml", &text.replace("\"vllm\"", "\"tgi\"")).unwrap_err().to_string();
+        assert!(error.contains("expected vllm, sglang, transformers or candle, found `tgi`"), "{error}");
+        assert!(Served::parse("my.toml", &text.replace("\"vllm\"", "\"vLLM\"")).is_ok());
     }
 
     #[test]

@@ -14,13 +14,11 @@ use crate::server_watch::{self, GRACE, Limits, Server};
 
 /// What serves a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", try_from = "String")]
 pub enum Engine {
     /// vLLM.
-    #[serde(alias = "vLLM")]
     Vllm,
     /// SGLang.
-    #[serde(alias = "SGLang")]
     Sglang,
     /// `transformers serve`.
     Transformers,
@@ -78,14 +76,22 @@ pub struct Fleet {
     pub venv: Option<PathBuf>,
 }
 
+impl TryFrom<String> for Engine {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        Self::named(&name)
+    }
+}
+
 impl Engine {
-    /// The engine of a name.
+    /// The engine of a name, whatever its case.
     ///
     /// # Errors
     /// No such engine.
     pub fn named(name: &str) -> Result<Self, String> {
         let all = [Self::Vllm, Self::Sglang, Self::Transformers, Self::Candle];
-        let found = all.into_iter().find(|engine| engine.as_str() == name);
+        let found = all.into_iter().find(|engine| engine.as_str().eq_ignore_ascii_case(name));
         found.ok_or_else(|| format!("expected vllm, sglang, transformers or candle, found `{name}`"))
     }
 

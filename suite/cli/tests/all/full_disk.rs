@@ -68,6 +68,9 @@ fn a_disk_that_fills_up_stops_a_recipe_which_the_same_command_finishes() {
         server.base_url,
         world().display()
     );
+    // Full at the start: a page for the description of the recipe alone.
+    let full = on_small_disk(dir.path(), "4k", &format!("{line} --out small/full")).output().unwrap();
+    assert!(expect(3, &full).contains("free some space, then repeat the command"));
     // Room for one or two of the evaluations.
     let said =
         expect(4, &on_small_disk(dir.path(), "80k", &format!("{line} --out small/out")).output().unwrap());

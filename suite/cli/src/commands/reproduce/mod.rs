@@ -14,6 +14,7 @@ use clap::CommandFactory as _;
 use paravt_backends::Kind;
 use paravt_fetch::FetchError;
 use paravt_reproduce::driver::{self, Options, Outcome};
+use paravt_reproduce::graph::Stage;
 use paravt_reproduce::servers::Engine;
 use paravt_reproduce::{GraphOptions, Recipe};
 use paravt_train::Compute;
@@ -406,7 +407,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             Err(error).or_preflight()
         }
         Err(error) if is_full(&error) => {
-            failure::print(&failure::with_hint(error, "free some space, then repeat the command".to_owned()));
+            let error = failure::with_hint(error, "free some space, then repeat the command".to_owned());
+            if !graph.stages().iter().filter_map(Stage::folder).any(Path::exists) {
+                return Err(error).or_preflight();
+            }
+            failure::print(&error);
             return Ok(Exit::Incomplete);
         }
         outcome => outcome,

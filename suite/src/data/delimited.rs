@@ -17,7 +17,13 @@ pub(super) fn read(text: &str, delimiter: u8, table: &mut Table) -> Result<(), P
         .trim(Trim::Headers)
         .from_reader(text.as_bytes());
     let wrong = |error: csv::Error| Problem::Format(error.to_string());
-    let header = reader.headers().map_err(wrong)?.clone();
+    let mut header = reader.headers().map_err(wrong)?.clone();
+    let width = header.len();
+    // A spreadsheet writes columns that once had a cell.
+    let unnamed = header.iter().rev().take_while(|name| name.is_empty()).count();
+    if unnamed < width {
+        header.truncate(width - unnamed);
+    }
     check_header(&header)?;
     let mut record = StringRecord::new();
     while reader.read_record(&mut record).map_err(wrong)? {
@@ -25,11 +31,17 @@ pub(super) fn read(text: &str, delimiter: u8, table: &mut Table) -> Result<(), P
         // The position is that before empty lines.
         let breaks = text.as_bytes()[at.1..].iter().take_while(|byte| matches!(byte, b'\r' | b'\n'));
         let line = at.0 + breaks.filter(|&&byte| byte == b'\n').count();
-        if record.len() != header.len() {
-            let (found, expected) = (record.len(), header.len());
+        if record.len() != width {
+            let found = record.len();
             return Err(Problem::Format(format!(
-                "line {line}: {found} cells, the header has {expected}; cells with the delimiter, quotes or line \
+                "line {line}: {found} cells, the header has {width}; cells with the delimiter, quotes or line \
                  breaks in them stand in quotes"
+            )));
+        }
+        if let Some(cell) = record.iter().skip(header.len()).find(|cell| !cell.is_empty()) {
+            let cell = excerpt(cell);
+            return Err(Problem::Format(format!(
+                "line {line}: `{cell}` stands in a column without a name; name it in line 1, or clear it"
             )));
         }
         let mut row = Map::new();

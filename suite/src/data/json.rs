@@ -20,7 +20,8 @@ fn list(text: &str, table: &mut Table) -> Result<(), Problem> {
     let mut json = serde_json::Deserializer::from_str(text);
     let read = (&mut json).deserialize_seq(List { table, refused: &mut refused });
     read.and_then(|()| json.end()).map_err(|error| {
-        refused.unwrap_or_else(|| Problem::Format(format!("expected a JSON array of objects: {error}")))
+        let hint = hint(text, &error);
+        refused.unwrap_or_else(|| Problem::Format(format!("expected a JSON array of objects: {error}{hint}")))
     })
 }
 
@@ -31,16 +32,27 @@ fn lines(text: &str, table: &mut Table) -> Result<(), Problem> {
         let row = Row { budget: &mut table.budget, refused: &mut refused }.deserialize(&mut deserializer);
         let row = row.and_then(|row| deserializer.end().map(|()| row)).map_err(|error| {
             refused.or_else(|| one_object(text)).unwrap_or_else(|| {
-                let (message, column) = (error.to_string(), error.column());
+                let (message, column, hint) = (error.to_string(), error.column(), hint(json, &error));
                 let message = message.split(" at line ").next().unwrap_or_default();
                 Problem::Format(format!(
-                    "line {line}, column {column}: expected a JSON object on each line: {message}"
+                    "line {line}, column {column}: expected a JSON object on each line: {message}{hint}"
                 ))
             })
         })?;
         table.push(row, Some(line))?;
     }
     Ok(())
+}
+
+/// What to do about a number that JSON has no word for; empty for another error.
+fn hint(text: &str, error: &serde_json::Error) -> &'static str {
+    let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
+    match line.get(error.column().saturating_sub(1)..) {
+        Some(rest) if rest.starts_with("NaN") || rest.starts_with("Infinity") => {
+            "; JSON has no NaN and no Infinity, write null"
+        }
+        _ => "",
+    }
 }
 
 /// The value of a text that is a JSON list or object; `None` for any other text.

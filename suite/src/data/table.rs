@@ -15,10 +15,12 @@ use super::{DataError, delimited, json, parquet};
 const LFS_POINTER: &[u8] = b"version https://git-lfs";
 const PARQUET: &[u8] = b"PAR1";
 /// First bytes of what holds rows inside, with what to do about it.
-const WRAPPED: [(&[u8], &str); 4] = [
+const WRAPPED: [(&[u8], &str); 6] = [
     (b"PK\x03\x04", "a spreadsheet or a zip archive; save the sheet as .csv, or unpack the archive"),
     (b"\x1f\x8b", "compressed by gzip; unpack it"),
     (b"\x28\xb5\x2f\xfd", "compressed by zstd; unpack it"),
+    (b"BZh", "compressed by bzip2; unpack it"),
+    (b"\xfd7zXZ\0", "compressed by xz; unpack it"),
     (b"\xd0\xcf\x11\xe0", "a workbook of an old Excel; save the sheet as .csv"),
 ];
 
@@ -142,12 +144,27 @@ fn add(path: &Path, table: &mut Table) -> Result<(), Problem> {
         Some("json" | "jsonl" | "ndjson") => json::read(&text()?, table),
         Some("csv") => delimited::read(&text()?, b',', table),
         Some("tsv") => delimited::read(&text()?, b'\t', table),
+        Some("parquet") if start.starts_with(b"<") => Err(Problem::Format(
+            "a web page or XML and not parquet, as a server answers in the place of a file; fetch it again"
+                .to_owned(),
+        )),
+        Some("parquet") if is_text(&start) => Err(Problem::Format(
+            "a text and not parquet; where these are rows, name the file .json, .jsonl, .csv or .tsv"
+                .to_owned(),
+        )),
         Some("parquet") => parquet::read(file, table),
         _ => Err(Problem::Format(
             "expected rows as .parquet, .json, .jsonl, .ndjson, .csv or .tsv; unpack a compressed file"
                 .to_owned(),
         )),
     }
+}
+
+/// Whether a file that begins so is a text: a header in UTF-8, at least one character of it.
+fn is_text(start: &[u8]) -> bool {
+    let valid = start.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    let is_whole = start.len() - valid.len() < 4;
+    !valid.is_empty() && is_whole && !valid.contains(|c: char| c.is_control() && !c.is_whitespace())
 }
 
 fn first_bytes(mut file: &File) -> std::io::Result<Vec<u8>> {

@@ -164,7 +164,7 @@ fn a_pointer_file_and_a_web_page_are_named() {
     std::fs::write(&path, "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n").unwrap();
     assert!(read_rows(&path).unwrap_err().to_string().contains("a pointer of Git LFS"));
     std::fs::write(&path, "<html>").unwrap();
-    assert!(read_rows(&path).unwrap_err().to_string().contains("damaged or cut off after row 0"));
+    assert!(read_rows(&path).unwrap_err().to_string().contains("a web page or XML and not parquet"));
     assert!(matches!(read_rows(&dir.path().join("none.parquet")), Err(DataError::Io { .. })));
 }
 
@@ -197,6 +197,7 @@ fn rows_are_read_as_lists_lines_and_cells() {
     assert_eq!(rows_of("a.csv", csv).as_ref(), Ok(&cells));
     assert_eq!(rows_of("a.csv", format!("\u{feff}{}", csv.replace('\n', "\r\n"))).unwrap()[1], cells[1]);
     assert_eq!(rows_of("a.tsv", "id\tq\to\n-2.5\té\t\n").unwrap()[0], cells[1]);
+    assert_eq!(rows_of("a.csv", "id,q,o,,\n-2.5,é,,,\n").unwrap()[0], cells[1]);
     for (name, content) in
         [("a.json", "[]"), ("a.jsonl", "\n"), ("a.csv", ""), ("a.csv", "id,q\n"), ("a.json", "")]
     {
@@ -213,8 +214,9 @@ fn a_fault_in_rows_is_named_with_file_line_and_column() {
         (
             "a.jsonl",
             "{}\n\n{\"id\": NaN}\n",
-            "a.jsonl: line 3, column 8: expected a JSON object on each line: ",
+            "a.jsonl: line 3, column 8: expected a JSON object on each line: expected value; JSON has no NaN",
         ),
+        ("a.json", "[{\"id\": 1},\n {\"id\": -Infinity}]", "; JSON has no NaN and no Infinity, write null"),
         (
             "a.jsonl",
             "{}\n[1]\n",
@@ -253,6 +255,9 @@ fn a_fault_in_rows_is_named_with_file_line_and_column() {
         ("a.xlsx", "PK\u{3}\u{4}", "a spreadsheet or a zip archive; save the sheet as .csv"),
         ("a.csv", "PK\u{3}\u{4}", "a spreadsheet or a zip archive; save the sheet as .csv"),
         ("a.jsonl.gz", "\u{1f}", "unpack a compressed file"),
+        ("a.json", "BZh91AY&SY", "compressed by bzip2; unpack it"),
+        ("a.parquet", "id,q\n1,é\n", "a text and not parquet"),
+        ("a.csv", "id,q,,\n1,a,,\n2,b,,c\n", "line 3: `c` stands in a column without a name"),
         ("a.jsonl", "version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
     ] {
         let message = rows_of(name, content).unwrap_err();

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::derived::Derived;
 use super::kinds::{Kind, Kinds, Lettered};
 use super::option_cells::{self, without_letter};
 use super::{REVERSED_EVIDENCE, RowContext, intervals, letters};
-use crate::data::DataError;
+use crate::data::{DataError, excerpt};
 use crate::protocol::Template;
 use crate::sample::{Gold, Question, Sample, Tags};
 use crate::scoring::Metric;
@@ -46,8 +47,8 @@ pub(super) struct Columns {
     #[serde(default)]
     tags: BTreeMap<String, String>,
     /// Rows that count: those with one of these values in the column.
-    #[serde(default)]
-    only: BTreeMap<String, OneOrMany>,
+    #[serde(default, deserialize_with = "wanted")]
+    only: BTreeMap<String, Vec<String>>,
     /// Columns made of others.
     #[serde(default)]
     derived: Vec<Derived>,
@@ -71,6 +72,25 @@ enum AnswerIs {
 enum OneOrMany {
     One(String),
     Many(Vec<String>),
+}
+
+/// The values of each column of `only`: a text or a number, or a list of them.
+fn wanted<'de, D: Deserializer<'de>>(table: D) -> Result<BTreeMap<String, Vec<String>>, D::Error> {
+    let text = |column: &str, value| match value {
+        Value::String(text) => Ok(text),
+        Value::Number(_) | Value::Bool(_) => Ok(value.to_string()),
+        _ => Err(D::Error::custom(format!("only.{column}: expected a text or a number, or a list of them"))),
+    };
+    let columns = BTreeMap::<String, Value>::deserialize(table)?.into_iter();
+    let values = columns.map(|(column, value)| {
+        let values = match value {
+            Value::Array(values) => values,
+            one => vec![one],
+        };
+        let values = values.into_iter().map(|value| text(&column, value)).collect::<Result<_, _>>()?;
+        Ok((column, values))
+    });
+    values.collect()
 }
 
 /// A column, or a text with columns in its slots.
@@ -157,11 +177,11 @@ impl Columns {
 
     /// The rows that count, for messages; `None` where all do.
     pub(super) fn only(&self) -> Option<String> {
-        let wanted = self.only.iter().map(|(column, wanted)| match wanted {
-            OneOrMany::One(value) => format!("{column} = `{value}`"),
-            OneOrMany::Many(values) => format!("{column} = `{}`", values.join("` or `")),
-        });
-        let wanted: Vec<String> = wanted.collect();
+        let wanted: Vec<String> = self
+            .only
+            .iter()
+            .map(|(column, values)| format!("{column} = `{}`", values.join("` or `")))
+            .collect();
         (!wanted.is_empty()).then(|| wanted.join(", "))
     }
 
@@ -170,12 +190,7 @@ impl Columns {
         let row = Derived::with_all(&self.derived, cx)?;
         let cx = &cx.with_row(&row);
         for (column, wanted) in &self.only {
-            let found = cx.text(column)?;
-            let counts = match wanted {
-                OneOrMany::One(value) => *value == found,
-                OneOrMany::Many(values) => values.contains(&found),
-            };
-            if !counts {
+            if !wanted.contains(&cx.text(column)?) {
                 return Ok(None);
             }
         }
@@ -285,7 +300,17 @@ impl Columns {
             AnswerIs::Letter => {
                 let is_plain = question.letters.contains(answer.trim());
                 let read = if is_plain { None } else { option_cells::letter_of(answer, question) };
-                return cx.letter(column, read.as_deref().unwrap_or(answer), &question.letters, flags);
+                let found = cx.letter(column, read.as_deref().unwrap_or(answer), &question.letters, flags);
+                let message = || {
+                    let (letters, found) = (&question.letters, excerpt(answer));
+                    format!(
+                        "expected one of the letters {letters}, alone or with its option, found `{found}`"
+                    )
+                };
+                return match option_cells::label(answer) {
+                    Some(_) => found.map_err(|_| cx.error(column, message())),
+                    None => found,
+                };
             }
             AnswerIs::Index => (whole(answer), format!("an index from 0 to {last}")),
             AnswerIs::Option => {

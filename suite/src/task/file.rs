@@ -18,6 +18,9 @@ use crate::profile::Profile;
 /// Bytes that a task file may have.
 const MAX_FILE: u64 = 1 << 20;
 
+/// Endings of files of rows.
+const ROWS: [&str; 6] = ["parquet", "json", "jsonl", "ndjson", "csv", "tsv"];
+
 /// Why a task file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The messages say what the fields are.
@@ -38,6 +41,10 @@ impl Benchmark {
     /// The file cannot be read, or its field is named that cannot be used.
     pub fn from_file(path: &Path) -> Result<Self, TaskFileError> {
         let format = |message: String| FieldsError::format(path, message);
+        if path.is_file() && path.extension().is_some_and(|ending| ROWS.iter().any(|rows| ending == *rows)) {
+            let message = "rows in the place of a task file, a TOML file whose layout.annotations names them; see suite/docs/tasks.md";
+            return Err(format(message.to_owned()).into());
+        }
         let text = &read_text(path, MAX_FILE).map_err(|source| FieldsError::io(path, source))?;
         let described = |error: DescriptionError| match error {
             DescriptionError::Parse(message) => format(message),

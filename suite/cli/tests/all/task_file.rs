@@ -189,10 +189,22 @@ fn wrong_files_keys_rows_and_columns_are_named() {
     let mut wrong = rows.clone();
     (wrong[0]["right"], wrong[1]["right"]) = (2.into(), "x".into());
     refused(CHOICE, &wrong, &["row 0, column `right`: expected an index from 0 to 1, found `2`"]);
+    refused(
+        &with("only = { split = \"test\" }", "only = { right = 9 }"),
+        &rows,
+        &["no sample is selected; row.only: right = `9` matches 0 of 3 rows"],
+    );
+    refused(
+        &with("only = { split = \"test\" }", "only = { right = [[9]] }"),
+        &rows,
+        &["only.right: expected a text or a number"],
+    );
     let named = with("[row]", "metric = { kind = \"grounding\", thresholds = [0.5] }\n[row]");
     refused(&named, &rows, &["mine.toml: metric: mIoU does not go with row.kind choice"]);
 
     let dir = task(CHOICE, &rows);
+    let given = bench().args(["data", "check", "--task"]).arg(dir.path().join("rows.json")).output().unwrap();
+    assert!(text(&given).contains("rows.json: rows in the place of a task file"), "{}", text(&given));
     let file = dir.path().join("mine.toml");
     let taken = std::fs::read_to_string(&file).unwrap().replace("\"mine\"", "\"mlvu\"");
     std::fs::write(&file, taken).unwrap();
@@ -236,12 +248,15 @@ fn a_check_finds_rows_that_a_run_refuses_and_a_selection_of_none() {
     assert!(ran.status.code() == Some(2) && text(&ran).contains(reason), "{}", text(&ran));
     let letters = CHOICE.replace("answer_is = \"index\"\n", "");
     let mut rows = choice_rows();
-    (rows[0]["right"], rows[1]["right"]) = ("B".into(), "Green".into());
+    (rows[0]["right"], rows[1]["right"]) = ("B".into(), "A、Green".into());
     let damaged = task(&letters, &rows);
     let (code, said) = check(damaged.path());
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("INCOMPLETE  1 usable"), "{said}");
-    assert!(said.contains("1 row unusable") && said.contains("`Green` is not one of the letters"), "{said}");
+    assert!(
+        said.contains("1 row unusable") && said.contains("alone or with its option, found `A、Green`"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -61,6 +61,7 @@ impl Call<'_> {
         let evaluations = is_all.then(|| names(graph.evaluations().map(|(stage, ..)| stage)));
 
         let (model, programs) = served(graph);
+        let is_served = model.is_some();
         let (shards, out) = (self.shards.to_string(), absolute(&graph.out)?);
         let (out, shard) = (shown(&out), shown(&folder(graph)?.join("shard-{element}")));
         let model = model.as_deref().or(self.model);
@@ -92,8 +93,8 @@ impl Call<'_> {
         // Its machine has other GPUs than those that are needed, or none.
         let prepare = self.command(&up_to(until_prepared), [self.own_engine, true]);
         let train = self.command(&up_to(until_trained), given);
-        // The model and its engine are there. What a training needs was checked by its job; else each node is checked.
-        let evaluate = self.command(&evaluation, [true, is_trained || self.skip_preflight]);
+        // The model and its engine, where it is served here, are there. What a training needs was checked by its job; else each node is checked.
+        let evaluate = self.command(&evaluation, [is_served, is_trained || self.skip_preflight]);
         let prepare = Job { whole_node: false, ..job("prepare", prepare, After::Nothing) };
         let train = is_trained.then(|| job("train", train, After::Success));
         let evaluate = Job {

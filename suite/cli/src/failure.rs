@@ -180,10 +180,12 @@ const LONGER: &str = "lower --nframes or --max-tokens, or serve the model with a
 /// The remedy of a sample that failed without a model call.
 pub(crate) fn of_sample(class: SampleErrorClass, task: &str) -> Option<String> {
     match class {
-        SampleErrorClass::VideoMissing | SampleErrorClass::FrameLoss => Some(format!(
-            "`paravt-bench data check {task} --decode` names every video that is missing or damaged; a task file is named \
-             with --task"
-        )),
+        SampleErrorClass::VideoMissing | SampleErrorClass::FrameLoss => {
+            let task = if paravt_tasks::named(task).is_some() { task } else { "--task FILE" };
+            Some(format!(
+                "`paravt-bench data check {task} --decode` names every video that is missing or damaged"
+            ))
+        }
         _ => None,
     }
 }
@@ -242,7 +244,9 @@ mod tests {
             assert!(found.contains(words) && found.ends_with("; then continue with --resume"), "{found}");
         }
         let missing = of_sample(SampleErrorClass::VideoMissing, "mlvu").unwrap();
-        assert!(missing.contains("data check mlvu --decode") && missing.contains("--task"), "{missing}");
+        assert!(missing.contains("data check mlvu --decode"), "{missing}");
+        let own = of_sample(SampleErrorClass::VideoMissing, "mine").unwrap();
+        assert!(own.contains("data check --task FILE --decode"), "{own}");
         let after = |class| advice(class, "404 Not Found", Continue::Resume);
         assert!(after(ErrorClass::Connection).ends_with("; then continue with --resume"));
         for class in [ErrorClass::BadRequest, ErrorClass::ContextLength] {

@@ -44,8 +44,10 @@ impl Kit<'_> {
             false => video.exists(),
         };
         if !there {
-            let message =
-                format!("{}: no such video; run `paravt-bench data check`", self.sample.video.display());
+            let message = format!(
+                "{}: no such video; run `paravt-bench data check` on its task",
+                self.sample.video.display()
+            );
             return Err(SampleError { class: SampleErrorClass::VideoMissing, message, step: "open".into() });
         }
         Ok(())

@@ -160,8 +160,9 @@ fn normal(random: &mut Random) -> f64 {
 /// which some fail. Where no seed or every seed failed, nothing in the scores says so: the interval is of trainings that
 /// end as those did, which is a mean over seeds like the others.
 pub(super) fn over_seeds(seeds: usize) -> Vec<Setting> {
+    type Draw = dyn Fn(&mut Random) -> Vec<f64> + Sync;
     let mut all = Vec::new();
-    let mut add = |kind, name: String, truth: f64, values: Box<dyn Fn(&mut Random) -> Vec<f64> + Sync>| {
+    let mut add = |kind, name: String, truth: f64, values: Box<Draw>| {
         let draw = move |random: &mut Random| {
             let values = values(random);
             (values.len() == seeds).then(|| Effect::repetitions(&values, Support::Share)?.interval())?

@@ -16,7 +16,12 @@ pub trait CodeTool: Send + Sync {
     ///
     /// # Errors
     /// It cannot be started.
-    fn begin(&self, own: &AgentLoop, rules: &CodeRules, video: &Path) -> Result<Box<dyn Episode>, CodeError>;
+    fn begin(
+        &self,
+        agent_loop: &AgentLoop,
+        rules: &CodeRules,
+        video: &Path,
+    ) -> Result<Box<dyn Episode>, CodeError>;
 
     /// Versions of the interpreter and of the packages that answers depend on.
     fn versions(&self) -> &str;

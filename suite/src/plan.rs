@@ -54,23 +54,23 @@ impl RunPlan {
     /// How near the run of a split is to what the authors of an agent with a loop of its own run; `None` of other
     /// protocols.
     pub fn fidelity(&self, protocol: &Protocol, split: &str) -> Option<Fidelity> {
-        let own = protocol.agent.as_ref()?;
+        let agent_loop = protocol.agent.as_ref()?;
         let request = RequestSettings {
-            stop: own.sampling.stop.clone(),
-            top_p: own.sampling.top_p,
-            top_k: own.sampling.top_k,
-            repetition_penalty: own.sampling.repetition_penalty,
+            stop: agent_loop.sampling.stop.clone(),
+            top_p: agent_loop.sampling.top_p,
+            top_k: agent_loop.sampling.top_k,
+            repetition_penalty: agent_loop.sampling.repetition_penalty,
             chat_template_kwargs: self.request.chat_template_kwargs.clone(),
             header_env: self.request.header_env.clone(),
             ..RequestSettings::default()
         };
         let as_published = protocol.source.pinned
             && self.probe.is_none()
-            && self.temperature == own.sampling.temperature
+            && self.temperature == agent_loop.sampling.temperature
             && self.max_tokens == protocol.reply_tokens(split)
-            && !own.harness.variants.contains(split)
+            && !agent_loop.harness.variants.contains(split)
             && self.request == request;
-        Some(if as_published { own.fidelity } else { Fidelity::Variant })
+        Some(if as_published { agent_loop.fidelity } else { Fidelity::Variant })
     }
 
     /// What a user should know of these settings before the run.
@@ -87,7 +87,10 @@ impl RunPlan {
     /// Frames of the overview that are sampled here by [`nframes`](Self::nframes); `None` where a server samples them or
     /// the agent's own loop chooses them.
     pub fn overview_frames(&self, protocol: &Protocol) -> Option<usize> {
-        let chosen = protocol.agent.as_ref().is_some_and(|own| own.frames.is_some() || own.code.is_some());
+        let chosen = protocol
+            .agent
+            .as_ref()
+            .is_some_and(|agent_loop| agent_loop.frames.is_some() || agent_loop.code.is_some());
         (self.channel.samples_here() && !chosen && !self.is_blind()).then(|| paired_frames(self.nframes))
     }
 

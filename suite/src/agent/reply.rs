@@ -53,7 +53,7 @@ pub(super) fn read(
 /// Puts the text that ended a generation back, which servers cut off; where they do not say what it was, that which closes
 /// a call. One that says that the model ended it has left the call open.
 fn keep_stop(agent: &Agent, completion: &mut Completion) {
-    let Some(own) = &agent.protocol.agent else { return };
+    let Some(agent_loop) = &agent.protocol.agent else { return };
     let is_open = |text: &str| agent.reference.syntax.has_unclosed_call(text);
     let ended = |stop: &&String| match &completion.stopped_by {
         StoppedBy::Text(said) => said == *stop && !completion.text.ends_with(said),
@@ -64,7 +64,7 @@ fn keep_stop(agent: &Agent, completion: &mut Completion) {
                 && !is_open(&format!("{}{stop}", completion.text))
         }
     };
-    if let Some(stop) = own.sampling.stop.iter().find(ended) {
+    if let Some(stop) = agent_loop.sampling.stop.iter().find(ended) {
         completion.text.push_str(stop);
     }
 }

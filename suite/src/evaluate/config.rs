@@ -156,7 +156,7 @@ impl RunConfig {
     /// A value out of its range, or one that the protocol has no text for.
     pub fn plan(&self, protocol: &Protocol) -> Result<RunPlan, ConfigError> {
         match &protocol.agent {
-            Some(own) => self.of_agent(protocol, own)?.complete(protocol),
+            Some(agent_loop) => self.of_agent(protocol, agent_loop)?.complete(protocol),
             None => self.complete(protocol),
         }
     }

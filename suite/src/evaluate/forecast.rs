@@ -50,8 +50,11 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     let selected = select::samples(run.task, plan.profile, &config, &workspace.data)?;
     let samples = &selected.samples;
     check_texts(protocol, &plan, samples)?;
-    let own = protocol.agent.as_ref().and_then(|own| Some((own, own.frames?)));
-    let of_try = own.map(|(own, frames)| render::system_of_try(own, &frames, 0)).transpose()?.flatten();
+    let agent_loop = protocol.agent.as_ref().and_then(|agent_loop| Some((agent_loop, agent_loop.frames?)));
+    let of_try = agent_loop
+        .map(|(agent_loop, frames)| render::system_of_try(agent_loop, &frames, 0))
+        .transpose()?
+        .flatten();
     let system = match of_try {
         Some(text) => text,
         None => render::dialect_system_text(protocol, &plan.mode, plan.dialect)?.to_owned(),
@@ -60,7 +63,7 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
         let name = sample.video_name();
         let text = render::user_text(protocol, sample, &plan.mode, &plan.switches, &name, None)?;
         match protocol.code() {
-            Some((own, _)) => Ok(render::code_opening(own, &text, "{video_info}")?),
+            Some((agent_loop, _)) => Ok(render::code_opening(agent_loop, &text, "{video_info}")?),
             None => Ok(text),
         }
     };
@@ -120,7 +123,7 @@ fn overview_of(policy: &FramePolicy, video: &Path) -> Result<(usize, u32, u32), 
 fn model_calls(samples: usize, plan: &RunPlan, protocol: &Protocol) -> (u128, Option<u128>) {
     let fewest = samples as u128;
     let tool = protocol.offers_tool(&plan.mode);
-    let tries = protocol.agent.as_ref().map_or(1, |own| own.tries.count) as u128;
+    let tries = protocol.agent.as_ref().map_or(1, |agent_loop| agent_loop.tries.count) as u128;
     let subagents = tool && plan.crop == CropMode::Subagent;
     if subagents && plan.max_parallel == 0 {
         return (fewest, None);

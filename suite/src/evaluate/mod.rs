@@ -92,8 +92,8 @@ impl<'a> Evaluation<'a> {
     /// under another default goes on under its own.
     fn settled(&self) -> RunConfig {
         let mut config = self.config.clone();
-        if let Some(own) = &self.protocol.agent {
-            let of_split = own.harness.max_tokens.get(&self.task.spec().name).copied();
+        if let Some(agent_loop) = &self.protocol.agent {
+            let of_split = agent_loop.harness.max_tokens.get(&self.task.spec().name).copied();
             config.max_tokens = config.max_tokens.or(of_split);
         }
         if config.profile.is_some() || !config.resume {

@@ -9,7 +9,7 @@ use crate::settings::ToolDialect;
 
 impl RunConfig {
     /// The configuration with what an agent's own loop decides; anything else than that, or the default, is refused.
-    pub(super) fn of_agent(&self, protocol: &Protocol, own: &AgentLoop) -> Result<Self, ConfigError> {
+    pub(super) fn of_agent(&self, protocol: &Protocol, agent_loop: &AgentLoop) -> Result<Self, ConfigError> {
         let default = Self::default();
         let fixed = |flag: &'static str, by_agent: String| {
             let name = protocol.name.clone();
@@ -26,7 +26,7 @@ impl RunConfig {
                 "its own rules; profiles other than strict are those of ParaVT".to_owned(),
             );
         }
-        let channel = match own.frames.as_ref().map(|frames| frames.sent_as) {
+        let channel = match agent_loop.frames.as_ref().map(|frames| frames.sent_as) {
             None => self.channel,
             Some(SentAs::Images) => Channel::Image,
             Some(SentAs::Video) => Channel::FramesVideo,
@@ -39,13 +39,13 @@ impl RunConfig {
                 return fixed(flag, "frames that it chooses itself".to_owned());
             }
         }
-        if own.code.is_some() {
+        if agent_loop.code.is_some() {
             self.check_code(&default, &fixed)?;
         }
-        let frames = own.overview().map(|overview| overview.frames);
+        let frames = agent_loop.overview().map(|overview| overview.frames);
         for (flag, given, by_default, by_agent) in [
             ("--nframes", self.nframes, default.nframes, frames.unwrap_or(self.nframes)),
-            ("--max-turns", self.max_turns, default.max_turns, own.turns - 1),
+            ("--max-turns", self.max_turns, default.max_turns, agent_loop.turns - 1),
             ("--max-parallel", self.max_parallel, default.max_parallel, 0),
         ] {
             if given != by_default && given != by_agent {
@@ -53,29 +53,30 @@ impl RunConfig {
                 return fixed(flag, format!("{by_agent}{calls}"));
             }
         }
-        if let Some(probe) = self.probe.filter(|probe| probe.changes_frames() && own.frames.is_some()) {
+        if let Some(probe) = self.probe.filter(|probe| probe.changes_frames() && agent_loop.frames.is_some())
+        {
             let why = format!("protocol {} chooses its frames itself", protocol.name);
             return Err(ConfigError::Probe { probe, why });
         }
-        if let Some(probe) = self.probe.filter(|probe| *probe == Probe::Blind && own.clips.is_some()) {
+        if let Some(probe) = self.probe.filter(|probe| *probe == Probe::Blind && agent_loop.clips.is_some()) {
             let why = format!("the texts of protocol {} stand around videos", protocol.name);
             return Err(ConfigError::Probe { probe, why });
         }
         let mut request = self.request.clone();
         if request.stop.is_empty() {
-            request.stop.clone_from(&own.sampling.stop);
+            request.stop.clone_from(&agent_loop.sampling.stop);
         }
-        request.top_p = request.top_p.or(own.sampling.top_p);
-        request.top_k = request.top_k.or(own.sampling.top_k);
-        request.repetition_penalty = request.repetition_penalty.or(own.sampling.repetition_penalty);
+        request.top_p = request.top_p.or(agent_loop.sampling.top_p);
+        request.top_k = request.top_k.or(agent_loop.sampling.top_k);
+        request.repetition_penalty = request.repetition_penalty.or(agent_loop.sampling.repetition_penalty);
         let greedy = self.temperature == default.temperature;
         Ok(Self {
             profile: Some(Profile::Strict),
             channel,
             nframes: frames.unwrap_or(self.nframes),
-            max_turns: own.turns - 1,
+            max_turns: agent_loop.turns - 1,
             max_parallel: 0,
-            temperature: if greedy { own.sampling.temperature } else { self.temperature },
+            temperature: if greedy { agent_loop.sampling.temperature } else { self.temperature },
             dialect: match self.dialect {
                 // An agent whose tool is declared through the chat API is answered through it.
                 ToolDialect::Auto if protocol.chat_tools.is_some() => ToolDialect::Native,

@@ -28,9 +28,10 @@ pub fn check_texts<'a>(
 fn check_sample(protocol: &Protocol, plan: &RunPlan, sample: &Sample) -> Result<(), RenderError> {
     let (mode, switches) = (&plan.mode, &plan.switches);
     render::user_text(protocol, sample, mode, switches, &sample.video_name(), Some(1.0))?;
-    if let Some(own) = &protocol.agent {
-        let later = |turn| render::later_question(protocol, own, turn, sample, mode, switches).map(drop);
-        return (1..own.turns).try_for_each(later);
+    if let Some(agent_loop) = &protocol.agent {
+        let later =
+            |turn| render::later_question(protocol, agent_loop, turn, sample, mode, switches).map(drop);
+        return (1..agent_loop.turns).try_for_each(later);
     }
     if !protocol.offers_tool(mode) {
         return Ok(());

@@ -251,12 +251,12 @@ mod tests {
     fn a_loop_is_read_and_written_without_what_it_leaves_at_its_default() {
         let text = r#"{"fidelity":"exact","turns":3,"frames":{"overview":{"frames":16},
             "size":{"long_side":448},"filter":"lanczos","encoding":{"jpeg":75}},"sampling":{"temperature":1.0}}"#;
-        let own: AgentLoop = serde_json::from_str(text).unwrap();
+        let agent_loop: AgentLoop = serde_json::from_str(text).unwrap();
         assert_eq!(
-            serde_json::to_value(&own).unwrap(),
+            serde_json::to_value(&agent_loop).unwrap(),
             serde_json::from_str::<serde_json::Value>(text).unwrap()
         );
-        assert!(own.is_last(2) && !own.is_last(1));
+        assert!(agent_loop.is_last(2) && !agent_loop.is_last(1));
         assert!(serde_json::from_str::<AgentLoop>(&text.replace("turns", "turn")).is_err());
     }
 }

@@ -59,14 +59,14 @@ impl Protocol {
     }
 
     fn check_agent(&self) -> Result<(), InvalidProtocol> {
-        let Some(own) = &self.agent else { return Ok(()) };
+        let Some(agent_loop) = &self.agent else { return Ok(()) };
         let positive = |field: &str, is: bool| match is {
             true => Ok(()),
             false => Err(invalid(field, "expected a positive number, found 0 or less")),
         };
-        positive("agent.turns", own.turns > 0)?;
-        positive("agent.harness.max_tokens", own.harness.max_tokens.values().all(|limit| *limit > 0))?;
-        if let Some(overview) = own.overview() {
+        positive("agent.turns", agent_loop.turns > 0)?;
+        positive("agent.harness.max_tokens", agent_loop.harness.max_tokens.values().all(|limit| *limit > 0))?;
+        if let Some(overview) = agent_loop.overview() {
             positive("agent.frames.overview.frames", overview.frames > 0)?;
             positive("agent.frames.overview.fps", overview.fps.is_none_or(|fps| fps > 0.0))?;
             if overview.at_least.is_some_and(|least| least > overview.frames) {
@@ -74,44 +74,44 @@ impl Protocol {
                 return Err(invalid("agent.frames.overview.at_least", problem));
             }
         }
-        positive("agent.tries.count", own.tries.count > 0)?;
-        if let Some(long) = own.frames.and_then(|frames| frames.long) {
+        positive("agent.tries.count", agent_loop.tries.count > 0)?;
+        if let Some(long) = agent_loop.frames.and_then(|frames| frames.long) {
             positive("agent.frames.long.seconds", long.seconds > 0.0)?;
             positive("agent.frames.long.frames", long.frames > 0)?;
         }
-        if own.tries != Tries::default() && own.frames.is_none() {
+        if agent_loop.tries != Tries::default() && agent_loop.frames.is_none() {
             return Err(invalid("agent.tries", "expected with `agent.frames` alone"));
         }
-        for (kind, continued) in &own.continued {
+        for (kind, continued) in &agent_loop.continued {
             positive(&format!("agent.continued.{kind}.max_tokens"), continued.max_tokens > 0)?;
         }
-        let as_video = own.frames.as_ref().is_some_and(|frames| frames.sent_as == SentAs::Video);
+        let as_video = agent_loop.frames.as_ref().is_some_and(|frames| frames.sent_as == SentAs::Video);
         if as_video && self.frame_label.is_some() {
             return Err(invalid(
                 "frame_label",
                 "frames that are sent as a video have no labels; leave it out",
             ));
         }
-        if as_video && own.turns > 1 && own.clips.is_none() {
+        if as_video && agent_loop.turns > 1 && agent_loop.clips.is_none() {
             let problem = "a request has the positions of one video, and calls would add others: write `images`, or \
                            `agent.clips`, whose videos have none";
             return Err(invalid("agent.frames.sent_as", problem));
         }
-        self.check_clips(own, as_video)?;
-        let encoding = own.frames.as_ref().map(|frames| frames.encoding);
+        self.check_clips(agent_loop, as_video)?;
+        let encoding = agent_loop.frames.as_ref().map(|frames| frames.encoding);
         if let Some(Encoding::Jpeg(quality)) = encoding
             && !(1..=100).contains(&quality)
         {
             let problem = format!("expected a quality from 1 to 100, found {quality}");
             return Err(invalid("agent.frames.encoding.jpeg", problem));
         }
-        if own.frames.is_some() && own.code.is_some() {
+        if agent_loop.frames.is_some() && agent_loop.code.is_some() {
             return Err(invalid("agent.code", "`agent.frames` is there, too: an agent has one of the two"));
         }
-        if own.turns > 1 && own.frames.is_none() && own.code.is_none() {
+        if agent_loop.turns > 1 && agent_loop.frames.is_none() && agent_loop.code.is_none() {
             return Err(invalid("agent.frames", "missing: calls show frames in more than one turn"));
         }
-        if let Some(code) = &own.code {
+        if let Some(code) = &agent_loop.code {
             positive("agent.code.seconds", code.seconds > 0)?;
             positive("agent.code.images", code.images > 0)?;
             positive("agent.code.context_tokens", code.context_tokens > 0)?;
@@ -122,9 +122,10 @@ impl Protocol {
         }
     }
 
-    fn check_clips(&self, own: &AgentLoop, as_video: bool) -> Result<(), InvalidProtocol> {
-        let Some(clips) = &own.clips else { return Ok(()) };
-        let sized = own.frames.as_ref().is_some_and(|frames| matches!(frames.size, SizeRule::Qwen { .. }));
+    fn check_clips(&self, agent_loop: &AgentLoop, as_video: bool) -> Result<(), InvalidProtocol> {
+        let Some(clips) = &agent_loop.clips else { return Ok(()) };
+        let sized =
+            agent_loop.frames.as_ref().is_some_and(|frames| matches!(frames.size, SizeRule::Qwen { .. }));
         if !as_video || !sized {
             let problem = "its frames are sent as a video, in a size by rules of Qwen: `agent.frames` needs \
                            `sent_as = \"video\"` and `size = { qwen = … }`";
@@ -205,7 +206,7 @@ impl Protocol {
 
     fn check_slots(&self) -> Result<(), InvalidProtocol> {
         let response: &[&str] = match &self.agent {
-            Some(own) if own.clips.is_some() => &CLIP,
+            Some(agent_loop) if agent_loop.clips.is_some() => &CLIP,
             Some(_) => &["n", "start", "end", "frames", "prompt"],
             None => &["n", "start", "end"],
         };
@@ -216,24 +217,24 @@ impl Protocol {
                 return Err(invalid(field, "its slot `{duration_note}` needs the text `duration_note`"));
             }
         }
-        if let Some(own) = &self.agent {
-            let later = own.round.iter().chain(&own.last);
+        if let Some(agent_loop) = &self.agent {
+            let later = agent_loop.round.iter().chain(&agent_loop.last);
             later
                 .into_iter()
                 .try_for_each(|(split, text)| slots(&format!("agent.round/last.{split}"), text, &QUESTION))?;
             // Length and size are known where frames are chosen one by one.
-            let known = match (&own.frames, &own.code) {
+            let known = match (&agent_loop.frames, &agent_loop.code) {
                 (_, Some(_)) => &CODE_OPENING[..],
-                (Some(_), None) if own.clips.is_some() => &CLIPS_OPENING[..],
+                (Some(_), None) if agent_loop.clips.is_some() => &CLIPS_OPENING[..],
                 (Some(_), None) => &OPENING[..],
                 (None, None) => &OPENING[..3],
             };
-            slots("agent.opening", &own.opening, known)?;
-            own.tries.system.iter().try_for_each(|text| slots("agent.tries.system", text, &["n"]))?;
-            for (split, opening) in &own.harness.openings {
+            slots("agent.opening", &agent_loop.opening, known)?;
+            agent_loop.tries.system.iter().try_for_each(|text| slots("agent.tries.system", text, &["n"]))?;
+            for (split, opening) in &agent_loop.harness.openings {
                 slots(&format!("agent.harness.openings.{split}"), opening, known)?;
             }
-            if let Some(note) = &own.harness.note {
+            if let Some(note) = &agent_loop.harness.note {
                 slots("agent.harness.note", note, &["video_name"])?;
             }
         }

@@ -153,8 +153,8 @@ fn is_line_break(text: &str) -> bool {
 impl Protocol {
     /// The rules of the model's code, where the agent's own loop has a tool for it.
     pub fn code(&self) -> Option<(&AgentLoop, &CodeRules)> {
-        let own = self.agent.as_ref()?;
-        Some((own, own.code.as_ref()?))
+        let agent_loop = self.agent.as_ref()?;
+        Some((agent_loop, agent_loop.code.as_ref()?))
     }
 
     /// Whether a mode runs the tool loop; the others are one call.
@@ -164,7 +164,7 @@ impl Protocol {
 
     /// Token limit of a reply in a split, where a run gives none.
     pub fn reply_tokens(&self, split: &str) -> u32 {
-        let of_split = self.agent.as_ref().and_then(|own| own.harness.max_tokens.get(split));
+        let of_split = self.agent.as_ref().and_then(|agent_loop| agent_loop.harness.max_tokens.get(split));
         of_split.copied().unwrap_or(self.max_tokens)
     }
 

@@ -1,6 +1,6 @@
 //! The texts that a model sees for one sample: a pure function of protocol, mode, switches and sample.
 
-mod own;
+mod agent;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::sample::{Question, QuestionKind, Sample};
 use crate::settings::ToolDialect;
 use crate::text::fixed1;
 
-pub use own::{
+pub use agent::{
     clip_response, code_opening, frames_response, later_question, opening, system_of_try, with_last_turn,
 };
 
@@ -239,7 +239,7 @@ pub fn labelled<'a>(
     protocol: &Protocol,
     frames: impl Iterator<Item = (&'a Arc<Image>, Option<f64>)>,
 ) -> Result<Vec<Part>, RenderError> {
-    let between = protocol.agent.as_ref().map_or("", |own| own.label_separator.as_str());
+    let between = protocol.agent.as_ref().map_or("", |agent_loop| agent_loop.label_separator.as_str());
     let mut parts = Vec::new();
     for (index, (image, time)) in frames.enumerate() {
         if let (Some(label), Some(time)) = (&protocol.frame_label, time) {

@@ -52,39 +52,41 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let user = render::user_text(&protocol, &sample, &args.mode, &switches, &name, None)?;
     println!("--- protocol {} {} ---", protocol.name, protocol.hash());
     show_system(&protocol, &args.mode)?;
-    if let Some((own, rules)) = protocol.code() {
-        println!("--- user ---\n{}", render::code_opening(own, &user, "{video_info}")?);
+    if let Some((agent_loop, rules)) = protocol.code() {
+        println!("--- user ---\n{}", render::code_opening(agent_loop, &user, "{video_info}")?);
         return show_code(rules);
     }
     println!("--- user (after the overview) ---");
     // What needs the video itself, its length or size, is not shown.
     let given = ["fps", "count", "duration", "file_duration"].map(by_name);
-    let opening =
-        protocol.agent.as_ref().map(|own| render::opening(own, &sample, &user, (None, &given), Vec::new()));
+    let opening = protocol
+        .agent
+        .as_ref()
+        .map(|agent_loop| render::opening(agent_loop, &sample, &user, (None, &given), Vec::new()));
     match opening {
         Some(Ok(parts)) => println!("{}", texts(&parts)),
         _ => println!("{user}"),
     }
-    let Some(own) = &protocol.agent else {
+    let Some(agent_loop) = &protocol.agent else {
         let force = render::force(&protocol, sample.gold.kind())?;
         println!("--- forced answer ({} tokens) ---\n{}", force.max_tokens, force.text);
         return Ok(());
     };
-    if let Some(again) = own.continued(&sample) {
+    if let Some(again) = agent_loop.continued(&sample) {
         let (after, limit) = (&again.after, again.max_tokens);
         println!(
             "--- behind the last {after} of the reply, continued ({limit} tokens) ---\n{}",
             again.opening
         );
     }
-    if let Some(clips) = &own.clips {
+    if let Some(clips) = &agent_loop.clips {
         return show_clips(&protocol, clips);
     }
     let turn = |turn| -> anyhow::Result<String> {
-        let prompt = render::later_question(&protocol, own, turn, &sample, &args.mode, &switches)?;
-        Ok(texts(&render::frames_response(&protocol, own, &prompt, turn, (0.0, 0.0), Vec::new())?))
+        let prompt = render::later_question(&protocol, agent_loop, turn, &sample, &args.mode, &switches)?;
+        Ok(texts(&render::frames_response(&protocol, agent_loop, &prompt, turn, (0.0, 0.0), Vec::new())?))
     };
-    let turns = (1..own.turns).map(turn).collect::<Result<Vec<_>, _>>()?;
+    let turns = (1..agent_loop.turns).map(turn).collect::<Result<Vec<_>, _>>()?;
     for (numbers, text) in numbered(&turns) {
         match text {
             "" => println!("--- turn {numbers}: frames or an error alone ---"),
@@ -135,16 +137,16 @@ fn show_clips(protocol: &Protocol, clips: &Clips) -> anyhow::Result<()> {
 
 /// The system text, or those of the tries of an agent that begins afresh.
 fn show_system(protocol: &Protocol, mode: &PromptMode) -> anyhow::Result<()> {
-    let tries = protocol.agent.as_ref().and_then(|own| Some((own, own.frames?)));
-    let of_tries = tries.filter(|(own, _)| !own.tries.system.is_empty());
-    let Some((own, frames)) = of_tries else {
+    let tries = protocol.agent.as_ref().and_then(|agent_loop| Some((agent_loop, agent_loop.frames?)));
+    let of_tries = tries.filter(|(agent_loop, _)| !agent_loop.tries.system.is_empty());
+    let Some((agent_loop, frames)) = of_tries else {
         println!("--- system ---\n{}", protocol.system_text(mode)?);
         return Ok(());
     };
-    let text = |number| render::system_of_try(own, &frames, number).map(Option::unwrap_or_default);
-    let tries = (0..own.tries.count).map(text).collect::<Result<Vec<_>, _>>()?;
+    let text = |number| render::system_of_try(agent_loop, &frames, number).map(Option::unwrap_or_default);
+    let tries = (0..agent_loop.tries.count).map(text).collect::<Result<Vec<_>, _>>()?;
     for (numbers, text) in numbered(&tries) {
-        println!("--- system of try {numbers} of {} ---\n{text}", own.tries.count);
+        println!("--- system of try {numbers} of {} ---\n{text}", agent_loop.tries.count);
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::text::fixed1;
 /// # Errors
 /// The protocol has no template for the sample, or one asks for something else.
 pub fn opening(
-    own: &AgentLoop,
+    agent_loop: &AgentLoop,
     sample: &Sample,
     question: &str,
     (video, described): (Option<&VideoFacts>, &[(&'static str, String)]),
@@ -27,9 +27,9 @@ pub fn opening(
     let about = about.iter().flatten().chain(described).map(|(name, value)| (*name, value.as_str()));
     let texts = [("question", question), ("stripped", question.trim())];
     let values: Vec<(&str, &str)> = about.chain(texts).collect();
-    let template = own.harness.opening(&sample.task).unwrap_or(&own.opening);
+    let template = agent_loop.harness.opening(&sample.task).unwrap_or(&agent_loop.opening);
     let mut parts = around_frames(template, frames, &values).map_err(slot("opening"))?;
-    if let Some(note) = &own.harness.note {
+    if let Some(note) = &agent_loop.harness.note {
         let name = sample.video_name();
         parts.push(Part::Text(note.render(&[("video_name", &name)]).map_err(slot("note"))?));
     }
@@ -41,12 +41,12 @@ pub fn opening(
 /// # Errors
 /// The template asks for something else.
 pub fn system_of_try(
-    own: &AgentLoop,
+    agent_loop: &AgentLoop,
     policy: &FramePolicy,
     number: usize,
 ) -> Result<Option<String>, RenderError> {
     let frames = policy.overview.map_or(0, |overview| overview.frames).to_string();
-    let text = own.tries.system(number).map(|text| text.render(&[("n", &frames)]));
+    let text = agent_loop.tries.system(number).map(|text| text.render(&[("n", &frames)]));
     text.transpose().map_err(slot("system text of a try"))
 }
 
@@ -54,8 +54,8 @@ pub fn system_of_try(
 ///
 /// # Errors
 /// The template asks for something else.
-pub fn code_opening(own: &AgentLoop, question: &str, video_info: &str) -> Result<String, RenderError> {
-    own.opening.render(&[("question", question), ("video_info", video_info)]).map_err(slot("opening"))
+pub fn code_opening(agent_loop: &AgentLoop, question: &str, video_info: &str) -> Result<String, RenderError> {
+    agent_loop.opening.render(&[("question", question), ("video_info", video_info)]).map_err(slot("opening"))
 }
 
 /// The message with the frames of a turn's calls in an agent's own loop; `turn` is the one that answers it.
@@ -64,7 +64,7 @@ pub fn code_opening(own: &AgentLoop, question: &str, video_info: &str) -> Result
 /// As [`opening`].
 pub fn frames_response(
     protocol: &Protocol,
-    own: &AgentLoop,
+    agent_loop: &AgentLoop,
     prompt: &str,
     turn: usize,
     (start, end): (f64, f64),
@@ -74,7 +74,7 @@ pub fn frames_response(
     let (n, start, end) = (images.to_string(), fixed1(start), fixed1(end));
     let values = [("n", n.as_str()), ("start", start.as_str()), ("end", end.as_str()), ("prompt", prompt)];
     let parts = around_frames(&protocol.crop_response, frames, &values).map_err(slot("crop response"))?;
-    Ok(with_last_turn(own, turn, parts))
+    Ok(with_last_turn(agent_loop, turn, parts))
 }
 
 /// The message with the video of a call; `turn` counts the calls from 1.
@@ -96,11 +96,11 @@ pub fn clip_response(
 }
 
 /// The sentence that precedes the last turn, behind the text of its message.
-pub fn with_last_turn(own: &AgentLoop, turn: usize, mut parts: Vec<Part>) -> Vec<Part> {
-    if own.is_last(turn) && !own.last_turn.is_empty() {
+pub fn with_last_turn(agent_loop: &AgentLoop, turn: usize, mut parts: Vec<Part>) -> Vec<Part> {
+    if agent_loop.is_last(turn) && !agent_loop.last_turn.is_empty() {
         match parts.last_mut() {
-            Some(Part::Text(text)) => text.push_str(&own.last_turn),
-            _ => parts.push(Part::Text(own.last_turn.clone())),
+            Some(Part::Text(text)) => text.push_str(&agent_loop.last_turn),
+            _ => parts.push(Part::Text(agent_loop.last_turn.clone())),
         }
     }
     parts
@@ -112,13 +112,13 @@ pub fn with_last_turn(own: &AgentLoop, turn: usize, mut parts: Vec<Part>) -> Vec
 /// The protocol has no template for the sample, or one asks for something else.
 pub fn later_question(
     protocol: &Protocol,
-    own: &AgentLoop,
+    agent_loop: &AgentLoop,
     turn: usize,
     sample: &Sample,
     mode: &PromptMode,
     switches: &Switches,
 ) -> Result<String, RenderError> {
-    let texts = own.later(turn);
+    let texts = agent_loop.later(turn);
     let texts = if texts.is_empty() { &protocol.questions } else { texts };
     question_text(protocol, texts, sample, mode, switches, None)
 }

@@ -52,7 +52,11 @@ fn a_stage_without_a_method_is_refused_before_anything_is_done() {
 
 #[test]
 fn flags_are_refused_where_they_would_be_ignored() {
-    let (embedded, own) = ("is for the embedded recipes", "changes nothing here: no server is started");
+    let (embedded, own) = (
+        "changes nothing here: it is for the embedded recipes",
+        "changes nothing here: no server is started",
+    );
+    let embeds = "changes nothing here: an embedded recipe trains and asks its own model";
     for (flags, words) in [
         ("--small", embedded),
         ("--full", embedded),
@@ -64,9 +68,11 @@ fn flags_are_refused_where_they_would_be_ignored() {
         ("--allow-missing", "changes nothing here: paravt-8b trains nothing"),
         ("--engine sglang --base-url http://h/v1", own),
         ("--own-engine --backend candle", own),
+        ("--chat-template-kwargs {}", embeds),
+        ("--resume", embeds),
     ] {
-        let output =
-            bench().args(["reproduce", "paravt-8b", "--plan"]).args(flags.split(' ')).output().unwrap();
+        let recipe = if words == embeds { "paravt-nano" } else { "paravt-8b" };
+        let output = bench().args(["reproduce", recipe, "--plan"]).args(flags.split(' ')).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{flags}");
         let flag = flags.split([' ', '=']).next().unwrap();
         assert!(text(&output).contains(&format!("{flag} {words}")), "{}", text(&output));

@@ -157,24 +157,6 @@ pub(crate) struct NanoArgs {
     small: bool,
 }
 
-impl NanoArgs {
-    /// What says how an embedded recipe is made would be ignored by another one.
-    fn refuse(&self, recipe: &str) -> anyhow::Result<()> {
-        let given = [
-            ("--seed", self.seed != 0),
-            ("--seeds", self.seeds.is_some()),
-            ("--full", self.full),
-            ("--small", self.small),
-        ];
-        match given.iter().find(|(_, is_given)| *is_given) {
-            Some((flag, _)) => bail!(
-                "{flag} is for the embedded recipes (paravt-nano, paravt-paradox), not for {recipe}; leave it out"
-            ),
-            None => Ok(()),
-        }
-    }
-}
-
 impl Args {
     /// Whether a model is trained in this process; `false` for a recipe that cannot be read, whose error `run` gives.
     pub(crate) fn trains(&self) -> bool {
@@ -192,10 +174,10 @@ impl Args {
             return Ok(recipe);
         }
         let mut recipe = Recipe::load(&self.recipe)?;
-        match &mut recipe {
-            Recipe::Embedded(embedded) if self.nano.small => **embedded = embedded.clone().small(),
-            Recipe::Embedded(_) => {}
-            _ => self.nano.refuse(&self.recipe)?,
+        if let Recipe::Embedded(embedded) = &mut recipe
+            && self.nano.small
+        {
+            **embedded = embedded.clone().small();
         }
         Ok(self.read.get_or_init(|| recipe))
     }
@@ -252,64 +234,42 @@ fn is_full(error: &anyhow::Error) -> bool {
     !is_download && error.chain().any(|cause| cause.downcast_ref().is_some_and(is_full))
 }
 
-/// Flags of servers, of a served model's answers and of the trainer that is started, by their ids.
-const SERVED: [&str; 45] = [
-    "serving",
-    "skip_sft",
-    "allow_missing",
-    "delete_archives",
-    "skip_preflight",
-    "own_engine",
-    "protocol",
-    "shards",
-    "node_gpus",
-    "sbatch_option",
-    "cpu_option",
-    "merge_shards",
-    "backend",
-    "model",
-    "gpus",
-    "gpu_kernels",
-    "revision",
-    "batch",
-    "deterministic",
-    "video_rule",
-    "base_url",
-    "request_timeout",
-    "tries",
-    "retry_pause",
-    "max_requests",
-    "max_reply_bytes",
-    "send_video_frames",
-    "stream",
-    "video_processor",
-    "tool_dialect",
-    "top_p",
-    "top_k",
-    "repetition_penalty",
-    "stop",
-    "extra_body",
-    "header_env",
-    "limit",
-    "ids",
-    "shard",
-    "concurrency",
-    "resume",
-    "retry_errors",
-    "code_python",
-    "data",
-    "hf_home",
+/// All flags that an embedded recipe reads, by their ids.
+const EMBEDDED: [&str; 22] = [
+    "plan",
+    "out",
+    "until",
+    "only",
+    "redo",
+    "from",
+    "yes",
+    "notify",
+    "keep_stages",
+    "seed",
+    "seeds",
+    "full",
+    "small",
+    "launcher",
+    "device",
+    "dtype",
+    "decode_timeout",
+    "allow_partial",
+    "dry_run",
+    "verbose",
+    "quiet",
+    "color",
 ];
 
-/// Flags of the jobs, of the servers that a recipe starts and of training, by their ids.
+/// Flags of embedded recipes, of jobs, of the servers that a recipe starts and of training, by their ids.
+const NANO: [&str; 4] = ["seed", "seeds", "full", "small"];
 const JOBS: [&str; 4] = ["shards", "node_gpus", "sbatch_option", "cpu_option"];
 const SERVERS: [&str; 2] = ["serving", "own_engine"];
 const TRAINING: [&str; 2] = ["skip_sft", "allow_missing"];
 
 /// Refuses flags, by their ids, that this command would ignore.
-fn refuse(ids: &[&str], why: &str) -> anyhow::Result<()> {
+fn refuse(is_ignored: impl Fn(&str) -> bool, why: &str) -> anyhow::Result<()> {
     let given = command_line::given(&crate::Cli::command(), std::env::args_os());
-    match given.into_iter().find(|(id, _)| ids.contains(&id.as_str())) {
+    match given.into_iter().find(|(id, _)| is_ignored(id)) {
         Some((_, flag)) => bail!("{flag} changes nothing here: {why}; leave it out"),
         None => Ok(()),
     }
@@ -319,15 +279,22 @@ fn refuse(ids: &[&str], why: &str) -> anyhow::Result<()> {
 fn check_flags(args: &Args, recipe: &Recipe) -> anyhow::Result<()> {
     if args.cluster.launcher == Launcher::Local {
         if matches!(recipe, Recipe::Embedded(_)) {
-            refuse(&SERVED, "an embedded recipe trains and asks its own model in this process")?;
+            let why = "an embedded recipe trains and asks its own model in this process";
+            refuse(|id| !EMBEDDED.contains(&id), why)?;
         }
-        refuse(&JOBS, "it is for the jobs of --launcher slurm")?;
+        refuse(|id| JOBS.contains(&id), "it is for the jobs of --launcher slurm")?;
+    }
+    if !matches!(recipe, Recipe::Embedded(_)) {
+        refuse(|id| NANO.contains(&id), "it is for the embedded recipes (paravt-nano, paravt-paradox)")?;
     }
     if let Recipe::Served(_) = recipe {
-        refuse(&TRAINING, &format!("{} trains nothing", args.recipe))?;
+        refuse(|id| TRAINING.contains(&id), &format!("{} trains nothing", args.recipe))?;
         if let Some(own) = args.backend.own() {
             args.backend.check()?;
-            refuse(&SERVERS, &format!("no server is started, since {own} says what answers"))?;
+            refuse(
+                |id| SERVERS.contains(&id),
+                &format!("no server is started, since {own} says what answers"),
+            )?;
         }
     }
     Ok(())

@@ -255,9 +255,9 @@ fn plan_differences(published: &Map<String, Value>, tools: bool, manifest: &Mani
         }
         match published.get(field) {
             Some(wanted) if accepts(wanted, value) => {}
-            Some(wanted) => why.push(differs(field, &shown(value), wanted)),
+            Some(wanted) => why.push(differs(field, &value_text(value), wanted)),
             None if is_unset(value) => {}
-            None => why.push(format!("{field} {} (published: not stated)", shown(value))),
+            None => why.push(format!("{field} {} (published: not stated)", value_text(value))),
         }
     }
     if manifest.plan.profile == Profile::Paper && manifest.plan.switches != Profile::Paper.switches() {
@@ -320,8 +320,8 @@ fn data_differences(split: &Split, manifest: &Manifest, facts: &DataFacts) -> Ve
 
 fn differs(field: &str, ours: &str, wanted: &Value) -> String {
     let wanted = match wanted {
-        Value::Array(values) => values.iter().map(shown).collect::<Vec<_>>().join(" or "),
-        value => shown(value),
+        Value::Array(values) => values.iter().map(value_text).collect::<Vec<_>>().join(" or "),
+        value => value_text(value),
     };
     format!("{field} {ours} (published: {wanted})")
 }
@@ -344,7 +344,7 @@ fn is_unset(value: &Value) -> bool {
     }
 }
 
-fn shown(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

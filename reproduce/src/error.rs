@@ -127,7 +127,7 @@ pub enum Error {
     )]
     GpuMemory { gpu: usize, used: u64 },
     /// A command that is empty or has an open quote.
-    #[error("[serve] command: empty or with an open quote: `{}`", shown(.0))]
+    #[error("[serve] command: empty or with an open quote: `{}`", mask_words(.0))]
     Command(String),
     /// Evaluations that another model or engine has answered.
     #[error(
@@ -155,6 +155,6 @@ pub enum Error {
 }
 
 /// A command that cannot be split as a shell would, without secrets.
-fn shown(command: &str) -> String {
+fn mask_words(command: &str) -> String {
     paravt_supervise::words(&[command]).concat()
 }

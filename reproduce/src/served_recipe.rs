@@ -207,7 +207,7 @@ impl Served {
     /// What to know of a model in the place of the recipe's, where the names do not say that it is the same.
     fn other_model(&self, options: &GraphOptions) -> Option<(Naming, String)> {
         let model = options.model.as_ref().filter(|_| self.is_of_table())?;
-        let place = format!("the model is {} in the place of {}", shown(model), self.model);
+        let place = format!("the model is {} in the place of {}", model_name(model), self.model);
         match Naming::of(model, &self.model) {
             Naming::Same => None,
             Naming::Other => {
@@ -224,7 +224,7 @@ impl Served {
         let mut recipe = self.clone();
         recipe.runs.iter_mut().for_each(|run| run.published = false);
         if let Some(model) = &options.model {
-            recipe.title = format!("{} in the place of {}; {}", shown(model), self.model, self.title);
+            recipe.title = format!("{} in the place of {}; {}", model_name(model), self.model, self.title);
         }
         recipe
     }
@@ -414,7 +414,7 @@ impl Served {
             turns => format!(", up to {turns} turns of {calls}"),
         };
         let mut settings = json!({
-            "model": shown(options.model.as_ref().unwrap_or(&self.model)), "split": split.task, "config": asked, "command": options.selection
+            "model": model_name(options.model.as_ref().unwrap_or(&self.model)), "split": split.task, "config": asked, "command": options.selection
         });
         let named = run.protocol.as_ref().or(run.filled.as_ref());
         if let Some(protocol) = named {
@@ -489,7 +489,7 @@ fn is_path(path: &Path) -> bool {
 }
 
 /// A model on the hub by its name, one in a folder by the last part of that: no path of this machine is kept.
-fn shown(model: &str) -> &str {
+fn model_name(model: &str) -> &str {
     let path = Path::new(model);
     path.file_name().and_then(|name| name.to_str()).filter(|_| is_path(path)).unwrap_or(model)
 }
@@ -594,9 +594,9 @@ mod tests {
     #[test]
     fn a_model_has_one_identity_under_all_spellings_of_its_folder() {
         for folder in ["/data/out", "./out", "../out", "runs/out", "/data/../data/out"] {
-            assert_eq!(shown(&format!("{folder}/stages/pick-1/model")), "model");
+            assert_eq!(model_name(&format!("{folder}/stages/pick-1/model")), "model");
         }
-        assert_eq!(shown("owner/model"), "owner/model");
+        assert_eq!(model_name("owner/model"), "owner/model");
         assert!(is_folder("runs/out/model") && !is_folder("owner/model"));
     }
 

@@ -114,7 +114,7 @@ mod released_code {
     /// The commands of a launched stage and the names of their variables.
     fn launched(stage: &Stage) -> (Vec<Values>, Values) {
         let launch = stage.kind::<Launch>().unwrap();
-        let shown = launch.job.shown(stage.folder().unwrap());
+        let shown = launch.job.print_commands(stage.folder().unwrap());
         let commands = shown.iter().map(|shown| flags(&shlex::split(&shown.line).unwrap())).collect();
         let variables =
             shown.iter().flat_map(|shown| &shown.environment).map(|text| text.split_once('=').unwrap());

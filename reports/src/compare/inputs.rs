@@ -73,11 +73,11 @@ pub fn inputs(a: &[Run], b: &[Run]) -> Vec<Inputs> {
 }
 
 fn of_split(a: &Run, b: &Run) -> Inputs {
-    let theirs = shown(b);
+    let theirs = samples_asked(b);
     let mut same: Vec<Same> = Vec::new();
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut pairs = 0;
-    for (uid, ours) in shown(a) {
+    for (uid, ours) in samples_asked(a) {
         let Some(theirs) = theirs.get(uid) else { continue };
         pairs += 1;
         let parts = parts(&ours, theirs);
@@ -100,7 +100,7 @@ fn of_split(a: &Run, b: &Run) -> Inputs {
 }
 
 /// The samples that a model was asked, by uid; repetitions show the same.
-fn shown(run: &Run) -> BTreeMap<&str, Shown> {
+fn samples_asked(run: &Run) -> BTreeMap<&str, Shown> {
     let mut all = BTreeMap::new();
     for record in &run.records {
         let uid = record.sample.uid.as_str();

@@ -63,7 +63,7 @@ impl Call<'_> {
         let (model, programs) = served(graph);
         let is_served = model.is_some();
         let (shards, out) = (self.shards.to_string(), absolute(&graph.out)?);
-        let (out, shard) = (shown(&out), shown(&folder(graph)?.join("shard-{element}")));
+        let (out, shard) = (path_text(&out), path_text(&folder(graph)?.join("shard-{element}")));
         let model = model.as_deref().or(self.model);
         let up_to = |stage| {
             [
@@ -98,7 +98,7 @@ impl Call<'_> {
         let prepare = Job { whole_node: false, ..job("prepare", prepare, After::Nothing) };
         let train = is_trained.then(|| job("train", train, After::Success));
         let evaluate = Job {
-            path: programs.as_deref().map(absolute).transpose()?.as_deref().map(shown),
+            path: programs.as_deref().map(absolute).transpose()?.as_deref().map(path_text),
             array: Some(self.shards.into()),
             ..job("evaluate", evaluate, After::Success)
         };
@@ -109,7 +109,7 @@ impl Call<'_> {
 
     /// A command with these flags, those that have a value, and `--own-engine` and `--skip-preflight` where they are asked.
     fn command(&self, values: &[(&str, Option<&str>)], switches: [bool; 2]) -> Vec<String> {
-        let start = [shown(&self.program), "reproduce".to_owned(), self.recipe.to_owned()];
+        let start = [path_text(&self.program), "reproduce".to_owned(), self.recipe.to_owned()];
         let values = values.iter().filter_map(|(flag, value)| Some([*flag, (*value)?])).flatten();
         let switches = ["--own-engine", "--skip-preflight"].into_iter().zip(switches);
         let switches = switches.filter(|(_, is_given)| *is_given).map(|(flag, _)| flag);
@@ -129,6 +129,6 @@ fn names<'a>(stages: impl Iterator<Item = &'a Stage>) -> String {
     stages.map(Stage::name).collect::<Vec<_>>().join(",")
 }
 
-fn shown(path: &Path) -> String {
+fn path_text(path: &Path) -> String {
     path.display().to_string()
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 /// A command as a plan or a record shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
+pub struct PrintedCommand {
     /// Program and arguments as a shell would take them.
     pub line: String,
     /// Variables that are set for it, `NAME=VALUE`, without secrets.
@@ -39,7 +39,7 @@ pub(crate) fn with_path(environment: &Path, mut command: Command) -> Command {
 }
 
 /// The command without paths of the machine: `replaced` are folders with the words in their place.
-pub(crate) fn shown(command: &Command, replaced: &[(&Path, &str)]) -> Shown {
+pub(crate) fn print_command(command: &Command, replaced: &[(&Path, &str)]) -> PrintedCommand {
     let plain = |text: &str| {
         replaced
             .iter()
@@ -50,7 +50,7 @@ pub(crate) fn shown(command: &Command, replaced: &[(&Path, &str)]) -> Shown {
         std::iter::once(program).chain(command.args.clone()).map(|word| plain(&word)).collect();
     let line = paravt_supervise::words(&words).iter().map(paravt_files::quote).collect::<Vec<_>>().join(" ");
     let environment = command.env.iter().map(|(name, value)| variable(name, &plain(value))).collect();
-    Shown { line, environment }
+    PrintedCommand { line, environment }
 }
 
 /// Sets further variables. Folders for `PYTHONPATH` come before those that are there.

@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-pub use command::Shown;
+pub use command::PrintedCommand;
 pub use error::{Error, Result};
 pub use paths::Paths;
 pub use steps::{CURVES, Step};
@@ -152,11 +152,11 @@ impl Job {
     }
 
     /// Its commands with their environments, for a folder that the stage would work in.
-    pub fn shown(&self, folder: &Path) -> Vec<Shown> {
+    pub fn print_commands(&self, folder: &Path) -> Vec<PrintedCommand> {
         match self {
-            Self::Sft(job) => job.shown(folder),
-            Self::Merge(job) => job.shown(folder),
-            Self::Rl(job) => job.shown(folder),
+            Self::Sft(job) => job.print_commands(folder),
+            Self::Merge(job) => job.print_commands(folder),
+            Self::Rl(job) => job.print_commands(folder),
             Self::Pick(_) => Vec::new(),
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use paravt_supervise::{Command, Process};
 
-use crate::command::{Shown, command, extend, shown, with_path};
+use crate::command::{PrintedCommand, command, extend, print_command, with_path};
 use crate::error::{Error, Result};
 use crate::files::needs;
 use crate::record::Record;
@@ -70,8 +70,8 @@ impl Job {
         kept(&self.sft, self.settings.target())
     }
 
-    pub(crate) fn shown(&self, folder: &Path) -> Vec<Shown> {
-        vec![shown(&self.command(folder, &self.checkpoint()), &[])]
+    pub(crate) fn print_commands(&self, folder: &Path) -> Vec<PrintedCommand> {
+        vec![print_command(&self.command(folder, &self.checkpoint()), &[])]
     }
 
     /// Merges and verifies.
@@ -94,7 +94,7 @@ impl Job {
         }
         let mut words = vec![(job.sft.as_path(), "{sft}")];
         words.extend(job.paths.words(&folder));
-        let recorded = shown(&job.command(&folder, &checkpoint), &words);
+        let recorded = print_command(&job.command(&folder, &checkpoint), &words);
         let mut record = Record::of(&folder, &[recorded], deviations(), None);
         record.begin(0, Vec::new(), &folder)?;
         let command = with_path(&job.paths.sft_environment, job.command(&folder, &checkpoint));

@@ -7,7 +7,7 @@ use paravt_supervise::Process;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::command::Shown;
+use crate::command::PrintedCommand;
 use crate::error::{Error, Result};
 use crate::files;
 
@@ -72,7 +72,7 @@ impl Record {
     /// this program: the last step that it made is `last`, that of the curves.
     pub(crate) fn of(
         folder: &Path,
-        commands: &[Shown],
+        commands: &[PrintedCommand],
         deviations: Vec<String>,
         last: Option<usize>,
     ) -> Self {

@@ -181,7 +181,7 @@ impl Curriculum {
         let mut parts = render::frame_parts(&self.protocol, &images)?;
         let (question, style) = (grounding(scene.events[0]), Style::Plain);
         let (start, end) = (window.start as f64, window.end as f64);
-        let sample = shown(&question, style);
+        let sample = sample_of(&question, style);
         parts.push(Part::Text(render::subagent_prompt(&self.protocol, &sample, start, end, images.len())?));
         let list = policy::list(&policy::sightings(scene, &policy::times(indices)));
         Ok(vec![Message::parts(Role::User, parts), Message::text(Role::Assistant, list)])
@@ -261,7 +261,7 @@ impl Curriculum {
     /// A question as the agent puts it.
     fn text(&self, question: &Question, style: Style) -> Result<String, WorldError> {
         let (switches, mode) = (Profile::Paper.switches(), &self.protocol.default_mode);
-        Ok(render::user_text(&self.protocol, &shown(question, style), mode, &switches, "nano.mp4", None)?)
+        Ok(render::user_text(&self.protocol, &sample_of(question, style), mode, &switches, "nano.mp4", None)?)
     }
 
     fn whole(&mut self, scene: &Scene) -> Result<Vec<Message>, WorldError> {
@@ -271,14 +271,14 @@ impl Curriculum {
             _ => self.search(scene),
         };
         let style = Style::random(&question.ask, &mut self.rng);
-        let sample = shown(&question, style);
+        let sample = sample_of(&question, style);
         let case = Case { scene, question: &question, style, sample: &sample, nframes: 4 };
         let turns = case.with_tool(&self.protocol, Dispatch::Parallel)?.unwrap_or_default();
         Ok(turns.into_iter().map(without_frames).collect())
     }
 }
 
-fn shown(question: &Question, style: Style) -> Sample {
+fn sample_of(question: &Question, style: Style) -> Sample {
     sample(question, style, "nano", Path::new("nano.mp4"))
 }
 

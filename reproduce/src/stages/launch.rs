@@ -42,7 +42,7 @@ impl Work for Launch {
     }
 
     fn details(&self, _: &Path, folder: &Path) -> Vec<(&'static str, String)> {
-        let shown = self.job.shown(folder).into_iter();
+        let shown = self.job.print_commands(folder).into_iter();
         let commands =
             shown.flat_map(|shown| [("command", shown.line), ("environ", shown.environment.join(" "))]);
         let sets = match &self.job {

@@ -31,7 +31,7 @@ const HARMLESS: [&str; 15] = [
 ];
 
 /// The words of a command line without what may be a secret or name a machine.
-pub(crate) fn shown(command: &Command, words: impl IntoIterator<Item = OsString>) -> Vec<String> {
+pub(crate) fn mask_argv(command: &Command, words: impl IntoIterator<Item = OsString>) -> Vec<String> {
     let masked = |argument: &Arg, value: &OsStr| match argument.get_id().as_str() {
         _ if !is_harmless(argument) => MASK.to_owned(),
         // A name, or a file of which only the name is shown.
@@ -149,12 +149,12 @@ fn is_harmless(argument: &Arg) -> bool {
 mod tests {
     use clap::CommandFactory as _;
 
-    use super::{repeated, shown};
+    use super::{mask_argv, repeated};
     use crate::Cli;
 
     fn line(words: &[&str]) -> String {
         let words = std::iter::once("/opt/bin/paravt-bench").chain(words.iter().copied());
-        shown(&Cli::command(), words.map(Into::into)).join(" ")
+        mask_argv(&Cli::command(), words.map(Into::into)).join(" ")
     }
 
     #[test]

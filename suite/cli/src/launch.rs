@@ -61,7 +61,7 @@ pub(crate) fn note_text(text: &Text) {
 
 /// The command line of this process, without secrets and paths.
 pub(crate) fn command() -> Vec<String> {
-    command_line::shown(&crate::Cli::command(), std::env::args_os())
+    command_line::mask_argv(&crate::Cli::command(), std::env::args_os())
 }
 
 /// The workspace of this process.

@@ -137,7 +137,7 @@ impl Write for Terminal {
         // Each try of a request says the same; the log has them all.
         let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
         if *latest != line {
-            crate::output::log(format_args!("{}", shown(line)));
+            crate::output::log(format_args!("{}", to_line(line)));
             *latest = line.to_vec();
         }
         Ok(line.len())
@@ -155,7 +155,7 @@ impl Write for Logs {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut logs = logs();
         if !logs.is_empty() {
-            let shown = shown(line);
+            let shown = to_line(line);
             logs.iter_mut().for_each(|log| log.append(&shown));
         }
         Ok(line.len())
@@ -167,7 +167,7 @@ impl Write for Logs {
 }
 
 /// An event as one bounded line without secrets and control characters.
-fn shown(line: &[u8]) -> String {
+fn to_line(line: &[u8]) -> String {
     let line = line.trim_ascii_end();
     // Cut twice: a URL that the first cut goes through, and that is not seen to be one, lies beyond the second.
     let kept = String::from_utf8_lossy(&line[..line.len().min(16 * LINE)]);
@@ -223,13 +223,13 @@ mod tests {
 
     #[test]
     fn lines_are_bounded_and_hold_neither_keys_nor_control_characters() {
-        let line = shown(b"asked http://me:key@host/v1?token=key\n\x1b[2J\n");
+        let line = to_line(b"asked http://me:key@host/v1?token=key\n\x1b[2J\n");
         assert_eq!(line.matches('\n').count(), 1);
         assert!(line.starts_with("asked http://…@host/v1?…"), "{line}");
         assert!(!line.contains("key") && !line.contains('\x1b'), "{line}");
-        let long = shown(&vec![b'x'; 10_000]);
+        let long = to_line(&vec![b'x'; 10_000]);
         assert_eq!(long[LINE..], *" [cut from 10000 bytes]\n");
-        let hidden = shown(format!("http://{}:key@host", "x".repeat(LINE - 20)).as_bytes());
+        let hidden = to_line(format!("http://{}:key@host", "x".repeat(LINE - 20)).as_bytes());
         assert_eq!(hidden, "http://…@host\n");
     }
 

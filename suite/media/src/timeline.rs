@@ -45,7 +45,7 @@ pub(crate) fn times(packets: &[Packet], clock: &Clock, breaks: impl Fn(i64) -> b
     }
     let (mut times, mut end) = (Vec::with_capacity(packets.len()), None);
     for part in parts {
-        let own = shown(&packets[part.clone()], &dts[part.clone()], clock.delays);
+        let own = presentation_times(&packets[part.clone()], &dts[part.clone()], clock.delays);
         let first = own.iter().copied().min()?;
         let shift = end.map_or(0, |end: i64| end.saturating_sub(first));
         let until =
@@ -58,7 +58,7 @@ pub(crate) fn times(packets: &[Packet], clock: &Clock, breaks: impl Fn(i64) -> b
 
 /// Presentation times of one part. Where pictures are delayed, one without a time, or with one that is not behind the
 /// B pictures that follow it in the file, is shown at the next decoding time of a picture that is no B picture.
-fn shown(packets: &[Packet], dts: &[i64], delays: bool) -> Vec<i64> {
+fn presentation_times(packets: &[Packet], dts: &[i64], delays: bool) -> Vec<i64> {
     let last = packets.last().zip(dts.last());
     let mut next = last.map_or(0, |(packet, dts)| dts.saturating_add(packet.duration));
     let mut between = i64::MIN;

@@ -60,7 +60,7 @@ impl ProbedFrames {
         let index = middle.origin.map(|origin| origin.index);
         let frozen = wanted.images.iter().map(|image| {
             let origin = image.origin.zip(index).map(|(origin, index)| FrameOrigin { index, ..origin });
-            shown(middle, origin)
+            move_to(middle, origin)
         });
         Ok(with_images(&wanted, frozen.collect()))
     }
@@ -76,14 +76,14 @@ impl ProbedFrames {
         let wanted = self.source.frames(path, &request)?;
         let backwards = wanted.images.iter().rev().map(|image| {
             let origin = image.origin.map(|origin| FrameOrigin { time: mirrored(origin.time), ..origin });
-            shown(image, origin)
+            move_to(image, origin)
         });
         Ok(with_images(&wanted, backwards.collect()))
     }
 }
 
 /// The picture at another place.
-fn shown(image: &Image, origin: Option<FrameOrigin>) -> Arc<Image> {
+fn move_to(image: &Image, origin: Option<FrameOrigin>) -> Arc<Image> {
     Arc::new(Image::new(&image.mime, image.bytes.clone(), image.width, image.height, origin))
 }
 

@@ -28,7 +28,7 @@ impl TryFrom<Written> for Template {
 }
 
 /// The beginning of a text, for errors.
-fn shown(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     text.chars().take(60).collect()
 }
 
@@ -88,14 +88,14 @@ impl Template {
                 let other = if brace == "{" { "}" } else { "{" };
                 format!(
                     "template `{}`: `{brace}` without `{other}`; write `{brace}{brace}` for the brace itself",
-                    shown(text)
+                    excerpt(text)
                 )
             })?;
             let name = &from[1..end];
             if name.is_empty() || !name.chars().all(|c| c.is_alphanumeric() || "_-. ".contains(c)) {
                 return Err(format!(
                     "template `{}`: `{{{name}}}` is not a slot; write `{{{{` for a brace",
-                    shown(text)
+                    excerpt(text)
                 ));
             }
             if !literal.is_empty() {

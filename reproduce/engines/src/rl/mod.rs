@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use paravt_supervise::Command;
 
-use crate::command::{Shown, command, extend, shown, with_path};
+use crate::command::{PrintedCommand, command, extend, print_command, with_path};
 use crate::entry::STEPS;
 use crate::error::{Error, Result};
 use crate::{Paths, Watch};
@@ -166,15 +166,15 @@ impl Job {
         [self.server(folder), self.trainer(folder, "{port}", "{server}", false)]
     }
 
-    pub(crate) fn shown(&self, folder: &Path) -> Vec<Shown> {
-        self.commands(folder).iter().map(|command| shown(command, &[])).collect()
+    pub(crate) fn print_commands(&self, folder: &Path) -> Vec<PrintedCommand> {
+        self.commands(folder).iter().map(|command| print_command(command, &[])).collect()
     }
 
     /// As recorded: without paths of the machine.
-    fn recorded(&self, folder: &Path) -> Vec<Shown> {
+    fn recorded(&self, folder: &Path) -> Vec<PrintedCommand> {
         let mut words = vec![(self.model.as_path(), "{model}")];
         words.extend(self.paths.words(folder));
-        self.commands(folder).iter().map(|command| shown(command, &words)).collect()
+        self.commands(folder).iter().map(|command| print_command(command, &words)).collect()
     }
 
     /// As it is started: with the programs of its environment, and beside what this process asks without a proxy.

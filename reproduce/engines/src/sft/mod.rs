@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use paravt_supervise::Command;
 
-use crate::command::{Shown, command, extend, shown, with_path};
+use crate::command::{PrintedCommand, command, extend, print_command, with_path};
 use crate::entry::STEPS;
 use crate::{Paths, Watch};
 
@@ -96,13 +96,13 @@ impl Job {
         command(&self.paths.sft_environment, "torchrun", args, &work, env)
     }
 
-    pub(crate) fn shown(&self, folder: &Path) -> Vec<Shown> {
-        vec![shown(&self.command(folder, "{port}"), &[])]
+    pub(crate) fn print_commands(&self, folder: &Path) -> Vec<PrintedCommand> {
+        vec![print_command(&self.command(folder, "{port}"), &[])]
     }
 
     /// As recorded: without paths of the machine.
-    fn recorded(&self, folder: &Path) -> Shown {
-        shown(&self.command(folder, "{port}"), &self.paths.words(folder))
+    fn recorded(&self, folder: &Path) -> PrintedCommand {
+        print_command(&self.command(folder, "{port}"), &self.paths.words(folder))
     }
 
     fn launched(&self, folder: &Path, port: u16) -> Command {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Findings, gib, shown};
+use super::{Findings, gib, gib_text};
 use crate::finding::Level;
 use crate::machine::{Limits, Machine};
 use crate::needs::{Bound, Needs};
@@ -18,7 +18,7 @@ pub(super) fn memory(needs: &Needs, machine: &Machine, findings: &mut Findings<'
     let usable = memory.cgroup.map_or(memory.total, |limit| limit.min(memory.total));
     let available = memory.available.min(usable);
     let limited = if usable < memory.total { ", limited by the control group" } else { "" };
-    let found = format!("{}{limited}, {} available", shown(usable), shown(available));
+    let found = format!("{}{limited}, {} available", gib_text(usable), gib_text(available));
     let remedy =
         "stop other programs, raise the memory limit of the container or job, or use a larger machine";
     match needs.memory_gib.level(gib(usable)) {
@@ -42,7 +42,7 @@ pub(super) fn shm(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>)
                   batches of the loader";
     match &machine.shm {
         Ok(free) => {
-            findings.amount(needs.shm_gib, gib(*free), format!("{} free", shown(*free)), " GiB", remedy)
+            findings.amount(needs.shm_gib, gib(*free), format!("{} free", gib_text(*free)), " GiB", remedy)
         }
         Err(reason) => findings.refuse(reason.clone(), needs.shm_gib.words(" GiB"), remedy),
     }
@@ -99,7 +99,7 @@ pub(super) fn disk(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>
         let names = names.join(" and ");
         let remedy = "free some, or name folders on a larger disk with --out, --hf-home or $HF_HOME";
         if !space.is_empty() {
-            let found = format!("{} free for {names}", shown(free));
+            let found = format!("{} free for {names}", gib_text(free));
             findings.amount(space, gib(free), found, " GiB free", remedy);
         }
         if let Some(files) = files.filter(|_| !count.is_empty()) {
@@ -156,7 +156,7 @@ pub(super) fn locked_memory(needs: &Needs, machine: &Machine, findings: &mut Fin
         None => findings.ok("unlimited"),
         Some(bytes) => {
             let remedy = "ulimit -l unlimited as root, docker run --ulimit memlock=-1: NCCL pins its buffers";
-            findings.warn(shown(bytes), "unlimited recommended", remedy);
+            findings.warn(gib_text(bytes), "unlimited recommended", remedy);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! GPUs and their driver.
 
-use super::{Findings, gib, shown};
+use super::{Findings, gib, gib_text};
 use crate::machine::{Gpu, Gpus, Machine};
 use crate::needs::{GpuNeed, Needs};
 
@@ -47,7 +47,7 @@ pub(super) fn gpus(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>
     for gpu in gpus.list.iter().filter(|gpu| !gpu.processes.is_empty()) {
         let processes = gpu.processes.iter().map(|process| {
             let program = process.program.as_deref().unwrap_or("a process");
-            let memory = process.memory.map(|bytes| format!(", {}", shown(bytes))).unwrap_or_default();
+            let memory = process.memory.map(|bytes| format!(", {}", gib_text(bytes))).unwrap_or_default();
             format!("{program} (pid {}{memory})", process.pid)
         });
         let found =
@@ -86,7 +86,7 @@ pub(super) fn memory(needs: &Needs, machine: &Machine, findings: &mut Findings<'
     let Some((need, gpus)) = there(needs, machine) else { return };
     let least = |value: fn(&Gpu) -> u64| gpus.list.iter().min_by_key(|gpu| value(gpu));
     if let Some(gpu) = least(|gpu| gpu.device.memory).filter(|_| !need.memory_gib.is_empty()) {
-        let found = format!("{} on GPU {}", shown(gpu.device.memory), gpu.device.ordinal);
+        let found = format!("{} on GPU {}", gib_text(gpu.device.memory), gpu.device.ordinal);
         findings.amount(
             need.memory_gib,
             gib(gpu.device.memory),
@@ -96,7 +96,7 @@ pub(super) fn memory(needs: &Needs, machine: &Machine, findings: &mut Findings<'
         );
     }
     if let Some(gpu) = least(|gpu| gpu.device.free).filter(|_| !need.free_gib.is_empty()) {
-        let found = format!("{} free on GPU {}", shown(gpu.device.free), gpu.device.ordinal);
+        let found = format!("{} free on GPU {}", gib_text(gpu.device.free), gpu.device.ordinal);
         let remedy = "stop the processes that hold it: nvidia-smi lists them, in a container only its own";
         findings.amount(need.free_gib, gib(gpu.device.free), found, " GiB free on each GPU", remedy);
     }

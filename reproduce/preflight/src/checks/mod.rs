@@ -127,6 +127,6 @@ fn gib(bytes: u64) -> u64 {
     bytes >> 30
 }
 
-fn shown(bytes: u64) -> String {
+fn gib_text(bytes: u64) -> String {
     format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
 }

@@ -160,7 +160,7 @@ impl Backend for Narrator {
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
         async move {
-            eprintln!("── {}: {}", request.id.step, shown(request));
+            eprintln!("── {}: {}", request.id.step, describe_media(request));
             let answer = self.backend.complete(request).await?;
             if let Some(reasoning) = &answer.reasoning {
                 eprintln!("   thinks: {}", reasoning.trim());
@@ -184,7 +184,7 @@ impl Backend for Narrator {
 }
 
 /// How much of the video a request shows.
-fn shown(request: &Request) -> String {
+fn describe_media(request: &Request) -> String {
     let parts = request.messages.iter().flat_map(|message| match &message.content {
         Content::Parts(parts) => parts.as_slice(),
         Content::Text(_) => &[],

@@ -95,12 +95,12 @@ fn decoded(text: &mut Text, check: &DataCheck, root: &DataRoot, verbose: bool) {
         let VideoInfo { frames, duration, codec, width, height, .. } = video;
         text.whole(&format!(
             "    {}: {codec} {width}x{height}, {frames} frames, {duration:.1} s",
-            shown(path, root)
+            relative_to_root(path, root)
         ));
     }
     for ReportedVideo { path, report, source, is_sound } in &check.reported_videos {
         let here = if *is_sound { "sound here" } else { "broken here as well" };
-        text.whole(&format!("  {}: {here}; reported: {report} ({source})", shown(path, root)));
+        text.whole(&format!("  {}: {here}; reported: {report} ({source})", relative_to_root(path, root)));
     }
 }
 
@@ -110,7 +110,7 @@ fn identity(check: &DataCheck, root: &DataRoot) -> Vec<String> {
     let several = check.files.iter().map(|(path, hash)| (path, hash));
     let files: Vec<_> = if check.files.is_empty() { one.collect() } else { several.collect() };
     let of_file = |(path, hash): (&PathBuf, &String)| {
-        [format!("  annotations {}", shown(path, root)), format!("  SHA-256     {hash}")]
+        [format!("  annotations {}", relative_to_root(path, root)), format!("  SHA-256     {hash}")]
     };
     let mut lines: Vec<String> = files.into_iter().flat_map(of_file).collect();
     lines.extend(check.verified.then(|| "  rows        as published".to_owned()));
@@ -147,17 +147,22 @@ fn finding_line(finding: &Finding, check: &DataCheck, root: &DataRoot) -> String
         }
         Finding::ArchivesPacked { archives, into } => {
             let number = counted(archives.len(), "archive");
-            format!("{number} to unpack into {}: {}", shown(into, root), examples(archives.iter(), root))
+            format!(
+                "{number} to unpack into {}: {}",
+                relative_to_root(into, root),
+                examples(archives.iter(), root)
+            )
         }
         Finding::VideosUnreadable { count: number, .. } => {
             let first = check.unreadable_videos.first();
-            let first = first
-                .map_or(String::new(), |video| format!("{} ({})", shown(&video.path, root), video.reason));
+            let first = first.map_or(String::new(), |video| {
+                format!("{} ({})", relative_to_root(&video.path, root), video.reason)
+            });
             let others = if *number > 1 { ", …" } else { "" };
             format!("{} damaged: {first}{others}", counted(*number, "video"))
         }
         Finding::Subtitles { found, published, folder, provider } => {
-            let line = format!("{found} of {published} subtitle files in {}", shown(folder, root));
+            let line = format!("{found} of {published} subtitle files in {}", relative_to_root(folder, root));
             appended(line, &format!(" ({provider})"))
         }
     }
@@ -165,7 +170,7 @@ fn finding_line(finding: &Finding, check: &DataCheck, root: &DataRoot) -> String
 
 /// One line for each file behind a finding.
 fn details(finding: &Finding, check: &DataCheck, root: &DataRoot) -> Vec<String> {
-    let paths = |paths: &[PathBuf]| paths.iter().map(|path| shown(path, root)).collect::<Vec<_>>();
+    let paths = |paths: &[PathBuf]| paths.iter().map(|path| relative_to_root(path, root)).collect::<Vec<_>>();
     match finding {
         Finding::AnnotationsMissing { looked, .. } => paths(looked),
         Finding::DefectiveRows { defects } => defects.clone(),
@@ -173,7 +178,7 @@ fn details(finding: &Finding, check: &DataCheck, root: &DataRoot) -> Vec<String>
         Finding::ArchivesPacked { archives, .. } => paths(archives),
         Finding::VideosUnreadable { .. } => {
             let videos = check.unreadable_videos.iter();
-            videos.map(|video| format!("{}: {}", shown(&video.path, root), video.reason)).collect()
+            videos.map(|video| format!("{}: {}", relative_to_root(&video.path, root), video.reason)).collect()
         }
         Finding::Revision { found, pinned } => vec![format!("found  {found}"), format!("pinned {pinned}")],
         _ => Vec::new(),
@@ -181,7 +186,7 @@ fn details(finding: &Finding, check: &DataCheck, root: &DataRoot) -> Vec<String>
 }
 
 /// A path below the data root, or as it is where it lies elsewhere.
-fn shown(path: &Path, root: &DataRoot) -> String {
+fn relative_to_root(path: &Path, root: &DataRoot) -> String {
     let below = root.candidates().find_map(|base| path.strip_prefix(base).ok());
     match below {
         Some(below) if below.as_os_str().is_empty() => ".".to_owned(),
@@ -199,7 +204,7 @@ fn relative_text(message: &str, root: &DataRoot) -> String {
 /// As many file names as a line has room for.
 fn examples<'a>(paths: impl Iterator<Item = &'a PathBuf>, root: &DataRoot) -> String {
     const SHOWN: usize = 2;
-    let mut names: Vec<String> = paths.take(SHOWN + 1).map(|path| shown(path, root)).collect();
+    let mut names: Vec<String> = paths.take(SHOWN + 1).map(|path| relative_to_root(path, root)).collect();
     if names.len() > SHOWN {
         names[SHOWN] = "…".to_owned();
     }

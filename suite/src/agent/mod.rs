@@ -1,6 +1,6 @@
 //! One sample through one protocol: a [`Loop`] over the [`Kit`] of its conversation.
 //!
-//! ParaVT's own loop is [`driver`]; agents whose calls show frames have [`turns`], and one that writes code `code`. A loop
+//! ParaVT's own loop is `driver`; agents whose calls show frames have [`turns`], and one that writes code `code`. A loop
 //! in another order is a [`Loop`] of its release ([`Reference::agent_loop`]).
 
 mod code;

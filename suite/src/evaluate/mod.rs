@@ -10,7 +10,7 @@
 //! ```no_run
 //! # async fn example(
 //! #     task: &dyn paravt_suite::task::Task,
-//! #     reference: paravt_suite::reference::Reference,
+//! #     reference: paravt_suite::agent::Reference,
 //! #     backend: std::sync::Arc<dyn paravt_suite::backend::Backend>,
 //! # ) -> Result<(), paravt_suite::evaluate::RunError> {
 //! use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! which frames are shown in which size. Without it a protocol runs the loop of the first reference.
 //!
 //! What is arithmetic rather than a choice (how a call is written, which frames a window comes to) is a
-//! [`Reference`](crate::reference::Reference) that [`Protocol::reference`](super::Protocol::reference) names.
+//! [`Reference`](crate::agent::Reference) that [`Protocol::reference`](super::Protocol::reference) names.
 
 use std::collections::BTreeMap;
 

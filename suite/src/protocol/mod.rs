@@ -104,7 +104,7 @@ pub struct Protocol {
     /// The tool for the chat API; a protocol without it has no dialect `native`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat_tools: Option<ChatTools>,
-    /// Name of the [`Reference`](crate::reference::Reference) whose tool calls the texts describe; none for
+    /// Name of the [`Reference`](crate::agent::Reference) whose tool calls the texts describe; none for
     /// the suite's own texts, which are written for the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,

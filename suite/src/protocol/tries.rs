@@ -6,7 +6,7 @@ use super::Template;
 use super::harness::is_default;
 
 /// How often an agent begins afresh where its answer does not count by the rules of its
-/// [`Reference`](crate::reference::Reference).
+/// [`Reference`](crate::agent::Reference).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tries {

@@ -98,7 +98,8 @@ class Server:
         text = reply(question, turn)
         if vllm:
             return chat_server.said(vllm, request, text)[:3]
-        return {"role": "assistant", "content": text.removesuffix("</code>")}, "stop"
+        stopped_by = "</code>" if text.endswith("</code>") else None
+        return {"role": "assistant", "content": text.removesuffix("</code>")}, "stop", stopped_by
 
 
 def released(prompt, question, video):

@@ -143,11 +143,10 @@ def framethinker(checkouts, rng, count):
         yield "framethinker_valid", {"text": transcript, "frames": frames}, {"valid": list(found)}
         width, height, limit = side(rng), side(rng), rng.choice([[640, 360], [448, 252]])
         image = rules["scale_down_preserving_aspect_ratio"](SimpleNamespace(shape=(height, width)), *limit)
-        yield (
-            "framethinker_sizes",
-            {"w": width, "h": height, "limit": limit},
-            {"size": [image.shape[1], image.shape[0]]},
-        )
+        size = [image.shape[1], image.shape[0]]
+        # OpenCV refuses a side of nothing, which the function before it does not see.
+        case = {"w": width, "h": height, "limit": limit}
+        yield "framethinker_sizes", case, {"size": size if all(size) else None}
 
 
 def longvt(checkouts, rng, count):

@@ -172,13 +172,12 @@ class Wire:
             shutil.rmtree(self.code, ignore_errors=True)
             self.root = wire_record.root(self.binary)
             wire_record.speak(source, self.code)
-            imported = [wire_record.repository(self.code, os.path.join(self.base, "git")), "--unpinned"]
-        else:
-            shutil.copytree(source, self.code, dirs_exist_ok=True)
-            imported = [checkout]
-            if not os.path.isdir(self.root):
-                wire_world.make(self.binary, self.root)
-        command = [self.binary, "protocol", "import", "--from", *imported]
+            wire_record.store(self.environment["PARAVT_BENCH_CACHE"])
+            return
+        shutil.copytree(source, self.code, dirs_exist_ok=True)
+        if not os.path.isdir(self.root):
+            wire_world.make(self.binary, self.root)
+        command = [self.binary, "protocol", "import", "--from", checkout]
         subprocess.run(command, check=True, env=self.environment, stdout=subprocess.DEVNULL)
 
     def out(self, side: str, cell: tuple) -> str:

@@ -18,7 +18,7 @@ import wire_world
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TARGET = os.path.join(REPOSITORY, "suite", "cli", "tests", "wire")
-STANDIN = os.path.join(REPOSITORY, "suite", "upstream", "tests", "standin")
+STANDIN = os.path.join(REPOSITORY, "suite", "upstream", "tests", "standin", "paravt.json")
 # Cells of the grid in each direction, and pixels of a side of the block.
 GRID, BLOCK = 6, 8
 
@@ -37,14 +37,11 @@ def speak(source: str, code: str) -> None:
     subprocess.run([sys.executable, script, source, STANDIN, code], check=True)
 
 
-def repository(code: str, folder: str) -> str:
-    """The stand-in as a checkout, as the importer wants it."""
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(STANDIN, folder)
-    for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "stand-in"]):
-        git = ["git", "-C", folder, "-c", "user.name=n", "-c", "user.email=n@localhost"]
-        subprocess.run([*git, *command], check=True)
-    return folder
+def store(cache: str) -> None:
+    """The protocol of the stand-in's words, as an import would leave it in the cache."""
+    folder = os.path.join(cache, "protocol")
+    os.makedirs(folder, exist_ok=True)
+    shutil.copy(os.path.join(TARGET, "paravt.json"), folder)
 
 
 def encoding(data: bytes) -> list:

@@ -1,19 +1,24 @@
 """Puts the words of the stand-in into the reference's code.
 
-    wire_words.py CHECKOUT_CODE STANDIN OUT
+    wire_words.py CHECKOUT_CODE WORDS.json OUT
 
 What the reference says to a model is its own, and not kept in this repository; what its code does with the words
 is what the recorded requests are about. Every text that the importer takes out of `paravt/eval/driver.py` and
-`utils.py` is replaced by that of `suite/upstream/tests/standin`, found by the same place in the code; everything
-else stays as it is.
+`utils.py` is replaced by that of `suite/upstream/tests/standin/paravt.json`; everything else stays as it is.
 """
 import ast
+import json
 import os
+import string
 import sys
 
-CONSTANTS = [
-    "TOOL_SCHEMA", "DIRECT_SYSTEM", "REASONING_SYSTEM", "GENERAL_AGENTIC_SYSTEM", "MINIMAL_AGENTIC_SYSTEM", "DEFAULT_MAX_TOKENS",
-]
+CONSTANTS = {
+    "TOOL_SCHEMA": "tool_schema",
+    "DIRECT_SYSTEM": "direct",
+    "REASONING_SYSTEM": "reasoning",
+    "GENERAL_AGENTIC_SYSTEM": "agentic_general",
+    "MINIMAL_AGENTIC_SYSTEM": "agentic_minimal",
+}
 
 
 def function(tree: ast.Module, name: str) -> ast.FunctionDef:
@@ -41,14 +46,19 @@ def texts(tree: ast.AST, wanted: set) -> list:
     return [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) and names(node) == wanted]
 
 
-def become(node: ast.AST, other: ast.AST) -> None:
-    """Makes a node of a tree another one in its place."""
-    if isinstance(node, ast.JoinedStr) and isinstance(other, ast.JoinedStr):
-        node.values = other.values
-    elif isinstance(node, ast.Constant) and isinstance(other, ast.Constant):
-        node.value = other.value
-    else:
-        raise ValueError(f"{ast.dump(node)[:80]} and {ast.dump(other)[:80]} are of two kinds")
+def become(node: ast.AST, text: str) -> None:
+    """Makes a text of a tree another one in its place. The slots of the new one are the values of the old, in their order."""
+    if isinstance(node, ast.Constant):
+        node.value = text
+        return
+    values, pieces = iter([part for part in node.values if isinstance(part, ast.FormattedValue)]), []
+    for literal, slot, _, _ in string.Formatter().parse(text):
+        pieces.append(ast.Constant(literal))
+        if slot is not None:
+            pieces.append(next(values))
+    if next(values, None):
+        raise ValueError(f"{text!r} has fewer slots than {ast.unparse(node)}")
+    node.values = pieces
 
 
 def one(found: list, what: str):
@@ -57,21 +67,21 @@ def one(found: list, what: str):
     return found[0]
 
 
-def driver(theirs: ast.Module, ours: ast.Module) -> None:
-    for name in CONSTANTS:
-        one(assignments(theirs, name), name).value = one(assignments(ours, name), name).value
-    a, b = function(theirs, "eval_one"), function(ours, "eval_one")
-
-    def marker(tree):
-        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.NotIn)]
-        return one([node.left for node in nodes if isinstance(node.left, ast.Constant)], "words that keep the path out")
-
-    become(marker(a), marker(b))
-    for wanted in ({"q_text", "os", "vpath"}, {"len", "cropped", "st", "et"}, {"st", "et"}):
-        become(one(texts(a, wanted), str(wanted)), one(texts(b, wanted), str(wanted)))
-    for name in ("force", "force_max"):
-        for node, other in zip(assignments(a, name), assignments(b, name), strict=True):
-            node.value = other.value
+def driver(theirs: ast.Module, words: dict) -> None:
+    for name, key in CONSTANTS.items():
+        one(assignments(theirs, name), name).value = ast.Constant(words[key])
+    code = function(theirs, "eval_one")
+    nodes = [node for node in ast.walk(code) if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.NotIn)]
+    marks = [node.left for node in nodes if isinstance(node.left, ast.Constant)]
+    become(one(marks, "words that keep the path out"), words["video_path.unless"])
+    for wanted, key in (
+        ({"q_text", "os", "vpath"}, "video_path"),
+        ({"len", "cropped", "st", "et"}, "seen"),
+        ({"st", "et"}, "lost"),
+    ):
+        become(one(texts(code, wanted), key), words[key])
+    for node, key in zip(assignments(code, "force"), ("force.choice", "force.grounding"), strict=True):
+        node.value = ast.Constant(words[key])
 
 
 def branches(loader: ast.FunctionDef) -> dict:
@@ -80,19 +90,16 @@ def branches(loader: ast.FunctionDef) -> dict:
     return {node.test.comparators[0].value: node for node in tests}
 
 
-def utils(theirs: ast.Module, ours: ast.Module) -> None:
-    a, b = function(theirs, "load_samples"), function(ours, "load_samples")
-    one(assignments(a, "mcq_instr"), "instruction").value = one(assignments(b, "mcq_instr"), "instruction").value
-    a, b = branches(a), branches(b)
-    for split, words in b.items():
-        code = a[split]
-        for name in ("opts_str", "sub_prefix"):
-            found, other = formatted(code, name), formatted(words, name)
-            if len(found) != len(other):
-                raise ValueError(f"{split}: {name} is formatted {len(found)} times, and {len(other)} times in the stand-in")
-            for node, replacement in zip(found, other):
-                become(node, replacement)
-        become(question(code, split), question(words, split))
+def utils(theirs: ast.Module, words: dict) -> None:
+    loader = function(theirs, "load_samples")
+    instruction = one(assignments(loader, "mcq_instr"), "instruction").value
+    become(instruction.body, words["instruction.direct"])
+    become(instruction.orelse, words["instruction.other"])
+    for split, code in branches(loader).items():
+        for name, key in (("opts_str", "option_line"), ("sub_prefix", "subtitles")):
+            for node in formatted(code, name):
+                become(node, words[key])
+        become(question(code, split), words[split])
 
 
 def formatted(tree: ast.AST, name: str) -> list:
@@ -109,17 +116,17 @@ def question(tree: ast.AST, split: str) -> ast.AST:
 
 
 def main() -> None:
-    code, standin, out = sys.argv[1:]
+    code, words, out = sys.argv[1:]
+    with open(words, encoding="utf-8") as file:
+        words = json.load(file)
     for name, edit in (("driver", driver), ("utils", utils)):
         path = os.path.join("paravt", "eval", f"{name}.py")
-        trees = []
-        for folder in (code, standin):
-            with open(os.path.join(folder, path), encoding="utf-8") as file:
-                trees.append(ast.parse(file.read()))
-        edit(*trees)
+        with open(os.path.join(code, path), encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+        edit(tree, words)
         os.makedirs(os.path.dirname(os.path.join(out, path)), exist_ok=True)
         with open(os.path.join(out, path), "w", encoding="utf-8") as file:
-            file.write(ast.unparse(ast.fix_missing_locations(trees[0])) + "\n")
+            file.write(ast.unparse(ast.fix_missing_locations(tree)) + "\n")
     open(os.path.join(out, "paravt", "__init__.py"), "w").close()
     open(os.path.join(out, "paravt", "eval", "__init__.py"), "w").close()
 

@@ -20,9 +20,8 @@ use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
-use paravt_upstream::import::parts::{Parts, format_template, protocol, shape};
-use paravt_upstream::import::shapes::Module;
-use paravt_upstream::import::{Files, ImportError, Pinned, Release};
+use paravt_upstream::import::parts::{Parts, protocol};
+use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
 use regex::Regex;
 use serde_json::json;
 
@@ -60,6 +59,14 @@ pub static RELEASE: Release = Release {
             "3ef91e90d15945ee3aa017702f64e45b57ae0dce684ba10f3f5d78e0e0f4e20a",
         ),
         Pinned::new("Conan-Eval/run.sh", "62132fd21408befb916c5f1ec6c6b24ec61fce66d1b8824bd192c19b11e4a9fb"),
+    ],
+    texts: &[
+        Text::python("first", TEXTS, 20..1316),
+        Text::python("round", TEXTS, 1338..1607),
+        Text::python("last", TEXTS, 1629..1961),
+        Text::python("lvbench.first", LVBENCH, 454..1732),
+        Text::python("lvbench.round", LVBENCH, 1754..2005),
+        Text::python("lvbench.last", LVBENCH, 2027..2341),
     ],
     make,
 };
@@ -270,35 +277,29 @@ pub fn letter(reply: &str) -> Option<String> {
     }
 }
 
-/// The three prompts of a file: of the first turn, of later ones, of the last.
-fn prompts(files: &Files, file: &'static str) -> Result<[Template; 3], ImportError> {
-    let module = Module::parse(file, files.required(file)?)?;
-    let prompt = |name: &str| format_template(file, name, &module.text(name)?);
-    Ok([prompt("Prompt_temp_init_mc")?, prompt("Prompt_temp_round_mc")?, prompt("Prompt_temp_final_mc")?])
-}
-
 /// The prompt where every option line, the last one too, ends with a line break.
-fn with_line_end(prompt: &Template) -> Result<Template, ImportError> {
-    let (before, after) =
-        prompt.around("options").ok_or_else(|| shape(TEXTS, "the slot {options} in every prompt"))?;
-    let options = [Piece::Slot("options".to_owned()), Piece::Text("\n".to_owned())];
-    Ok(Template(before.0.into_iter().chain(options).chain(after.0).collect()))
+fn with_line_end(prompt: &Template) -> Template {
+    let lined = |piece: Piece| match piece {
+        Piece::Slot(slot) if slot == "options" => vec![Piece::Slot(slot), Piece::Text("\n".to_owned())],
+        other => vec![other],
+    };
+    Template(prompt.0.iter().cloned().flat_map(lined).collect())
 }
 
-fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
-    let (shared, lvbench) = (prompts(files, TEXTS)?, prompts(files, LVBENCH)?);
-    let of_turn = |turn: usize| -> Result<BTreeMap<String, Template>, ImportError> {
-        let lines = with_line_end(&shared[turn])?;
+fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
+    let of_turn = |turn: &str| -> Result<BTreeMap<String, Template>, ImportError> {
+        let shared = texts.template(turn)?;
+        let lines = with_line_end(&shared);
         Ok(BTreeMap::from([
-            ("videomme".to_owned(), shared[turn].clone()),
+            ("videomme".to_owned(), shared),
             ("longvideobench".to_owned(), lines.clone()),
             ("mlvu".to_owned(), lines),
-            ("lvbench".to_owned(), lvbench[turn].clone()),
+            ("lvbench".to_owned(), texts.template(&format!("lvbench.{turn}"))?),
         ]))
     };
     let agent = AgentLoop {
-        round: of_turn(1)?,
-        last: of_turn(2)?,
+        round: of_turn("round")?,
+        last: of_turn("last")?,
         failed_calls: FailedCalls::Stop,
         frames: Some(FramePolicy {
             overview: Some(Overview { frames: 16, ..Overview::default() }),
@@ -321,7 +322,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             source,
             system: String::new(),
             tool: ("clip", 8),
-            questions: of_turn(0)?,
+            questions: of_turn("first")?,
             agent,
             max_tokens: 4000,
         })

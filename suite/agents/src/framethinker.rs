@@ -21,9 +21,8 @@ use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
-use paravt_upstream::import::parts::{Parts, protocol, questions, shape};
-use paravt_upstream::import::shapes::Module;
-use paravt_upstream::import::{Files, ImportError, Pinned, Release};
+use paravt_upstream::import::parts::{Parts, protocol, questions, text};
+use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
 use regex::Regex;
 use serde_json::Value;
 
@@ -41,6 +40,10 @@ pub static RELEASE: Release = Release {
     repository: "lcqysl/FrameThinker-RL",
     commit: "3c917f3a7d311e91ae2ac1ebdb30723850e4508e",
     files: &[Pinned::new(LOOP, "a64fa618ab913162991a72f6f151a23570ab0ee8d12adb90ed34a581500ec369")],
+    texts: &[
+        Text::python("system", LOOP, 9978..10688).slots(&["n"]),
+        Text::python("system.last", LOOP, 10910..11206),
+    ],
     make,
 };
 
@@ -275,20 +278,13 @@ fn index_of(digits: &str) -> Option<i128> {
     }
 }
 
-/// The system texts of the three tries: the second one of the loop is set where `times > 1`.
-fn systems(files: &Files) -> Result<Vec<Template>, ImportError> {
-    let module = Module::parse(LOOP, files.required(LOOP)?)?;
-    let found = module.function("process_single_problem")?.sums("system_prompt");
-    let values = |text: &Template| text.slots().map(str::to_owned).collect::<Vec<_>>();
-    match &found[..] {
-        [with_tools, without] if values(with_tools) == ["n"] && values(without).is_empty() => {
-            Ok(vec![with_tools.clone(), with_tools.clone(), without.clone()])
-        }
-        _ => Err(shape(LOOP, "two texts for system_prompt, the first with num_frames_to_sample alone")),
-    }
+/// The system texts of the three tries: the loop sets the second one where `times > 1`.
+fn systems(texts: &Texts) -> Result<Vec<Template>, ImportError> {
+    let with_tools = texts.template("system")?;
+    Ok(vec![with_tools.clone(), with_tools, Template(vec![text(texts.text("system.last")?)])])
 }
 
-fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
+fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
     let agent = AgentLoop {
         opening: Template::parse("{question}\n{frames}"),
         failed_calls: FailedCalls::Stop,
@@ -297,7 +293,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             long: Some(LongVideos { seconds: 300.0, frames: 12, size: SizeRule::Within(448, 252) }),
             ..FramePolicy::new(SizeRule::Within(640, 360), Filter::Area, Encoding::Jpeg(95))
         }),
-        tries: Tries { count: 3, system: systems(files)? },
+        tries: Tries { count: 3, system: systems(texts)? },
         sampling: Sampling {
             temperature: 0.6,
             top_p: Some(0.9),

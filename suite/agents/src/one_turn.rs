@@ -8,8 +8,7 @@ use paravt_suite::protocol::{
     Template,
 };
 use paravt_suite::reference::{FrameChoice, FrameRules, ToolSyntax};
-use paravt_upstream::import::ImportError;
-use paravt_upstream::import::parts::shape;
+use paravt_upstream::import::{ImportError, Texts};
 
 /// Pixels of one visual token.
 pub(crate) const TOKEN: u64 = 28 * 28;
@@ -66,16 +65,17 @@ pub(crate) fn one_turn(opening: &str, frames: FramePolicy, sampling: Sampling) -
     }
 }
 
-/// The text with a slot in the place of each mark, which must be there once.
+/// The text of that name, and `end` behind it, with a slot in the place of each mark.
 pub(crate) fn with_slots(
-    file: &'static str,
-    text: &str,
+    texts: &Texts,
+    name: &str,
+    end: &str,
     marks: &[(&str, &[Piece])],
 ) -> Result<Template, ImportError> {
-    let mut pieces = vec![Piece::Text(text.to_owned())];
+    let mut pieces = vec![Piece::Text(texts.text(name)? + end)];
     for (mark, slot) in marks {
         let place = pieces.iter().position(|piece| matches!(piece, Piece::Text(text) if text.contains(mark)));
-        let place = place.ok_or_else(|| shape(file, format!("{mark} in a prompt")))?;
+        let place = place.ok_or_else(|| texts.error(name, format!("{mark} is not in it")))?;
         let Piece::Text(text) = pieces.remove(place) else { continue };
         let (before, after) = text.split_once(mark).unwrap_or((&text, ""));
         let texts = [before, after].map(|text| Piece::Text(text.to_owned()));

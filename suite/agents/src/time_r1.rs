@@ -12,9 +12,8 @@ use paravt_suite::record::Score;
 use paravt_suite::reference::{FrameChoice, FrameRules};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
-use paravt_upstream::import::parts::{Parts, protocol, shape, slot};
-use paravt_upstream::import::shapes::Module;
-use paravt_upstream::import::{Files, ImportError, Pinned, Release};
+use paravt_upstream::import::parts::{Parts, protocol, slot};
+use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
 use regex::Regex;
 
 use crate::agent::{Agent, choice};
@@ -58,6 +57,12 @@ pub static RELEASE: Release = Release {
         Pinned::new("evaluate.py", "d00f054cba411d5cd1097a7175ffc922a2fa3089ae97006dab763dcade57348d"),
         Pinned::new("scripts/test.sh", "42b0ce3c9bf715fca92a41ed123a088ef8fe0177b82e5b9203b7d91426dd5359"),
     ],
+    texts: &[
+        Text::python("choice", PROMPTS, 511..1068),
+        Text::python("grounding", PROMPTS, 2001..2459),
+        Text::python("system", DATA, 4485..4515),
+        Text::python("answer", DATA, 9509..9525),
+    ],
     make,
 };
 
@@ -96,21 +101,13 @@ pub fn letter(reply: &str) -> Option<char> {
     last.map_or(reply, |found| &found.as_str()[1..]).chars().next()
 }
 
-/// What stands between the first `before` and the quotation mark behind it.
-fn quoted(files: &Files, file: &'static str, before: &str) -> Result<String, ImportError> {
-    let text = files.required(file)?.split_once(before).and_then(|(_, after)| after.split_once('"'));
-    text.map(|(text, _)| text.to_owned()).ok_or_else(|| shape(file, format!("{before}…\"")))
-}
-
-fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
-    let module = Module::parse(PROMPTS, files.required(PROMPTS)?)?;
-    let moments = module.entry("DEFAULT_TG_PROMPT", "r1")?;
-    let moments = with_slots(PROMPTS, &moments, &[("{}", &[slot("caption")])])?;
-    let letters = module.entry("DEFAULT_MCQ_PROMPT", "r1")?;
-    let letters = with_slots(PROMPTS, &letters, &[("{}", &[slot("question")]), ("{}", &[slot("options")])])?;
+fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
+    let moments = with_slots(texts, "grounding", "", &[("{}", &[slot("caption")])])?;
+    let letters =
+        with_slots(texts, "choice", "", &[("{}", &[slot("question")]), ("{}", &[slot("options")])])?;
     let again = Continued {
         after: "<answer>".to_owned(),
-        opening: format!("\n{}", quoted(files, DATA, "self.answer_prompt = \"")?),
+        opening: format!("\n{}", texts.text("answer")?),
         max_tokens: 16,
     };
     let sampling = Sampling { repetition_penalty: Some(1.0), ..Sampling::default() };
@@ -119,7 +116,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         ..protocol(Parts {
             name: RELEASE.name,
             source,
-            system: quoted(files, DATA, "sys_prompt=\"")?,
+            system: texts.text("system")?,
             tool: ("none", 1),
             questions: BTreeMap::from([("choice".to_owned(), letters), ("grounding".to_owned(), moments)]),
             agent: AgentLoop {

@@ -14,8 +14,7 @@ use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::text::between;
 use paravt_upstream::import::parts::{Parts, protocol, slot, text};
-use paravt_upstream::import::shapes::Module;
-use paravt_upstream::import::{Files, ImportError, Pinned, Release};
+use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
 
 use crate::agent::{Agent, choice};
 use crate::one_turn::{AllFrames, OneTurn, TOKEN, one_turn, video, with_slots};
@@ -43,10 +42,15 @@ pub static RELEASE: Release = Release {
         Pinned::new(EVALUATION, "a0c0c723522bc4a5a49f1ed824a3a6574e28c7b6a2d777ad2b70675050835a0f"),
         Pinned::new(READER, "c194cd56b952fc6dd94bab8739367158a0b4118bc5363cf2710ecf942ce9b504"),
     ],
+    texts: &[
+        Text::python("question", EVALUATION, 1835..2370),
+        Text::python("choice", EVALUATION, 2427..2535),
+        Text::python("open", EVALUATION, 2809..2879),
+    ],
     // Its README evaluates up to 16, 32 and 64 frames; the highest numbers of its paper are those of 64.
-    make: |files, source| {
+    make: |texts, source| {
         let frames = video((None, 64), (128 * TOKEN, Some(256 * TOKEN), None));
-        choice_protocol("video-r1", VIDEO_R1_OPTIONS, frames, files, source)
+        choice_protocol("video-r1", VIDEO_R1_OPTIONS, frames, texts, source)
     },
 };
 
@@ -59,10 +63,15 @@ pub static VIDEO_RFT_RELEASE: Release = Release {
         Pinned::new(EVALUATION, "e238944565be98283cffa81acd96a41eaf0ccbc5544a8cc13bcd8024f013ab6f"),
         Pinned::new(READER, "2e341ef7f243b3b06a6225086abacfec709abad675aab3503562d5f984b34efe"),
     ],
+    texts: &[
+        Text::python("question", EVALUATION, 1790..2325),
+        Text::python("choice", EVALUATION, 2382..2490),
+        Text::python("open", EVALUATION, 2764..2834),
+    ],
     // Fewest and most are the same there, and `fetch_video` raises the maximum to 1.05 times the minimum.
-    make: |files, source| {
+    make: |texts, source| {
         let frames = video((Some(32), 32), (256 * TOKEN, Some(210_739), None));
-        choice_protocol("videorft", VIDEO_RFT_OPTIONS, frames, files, source)
+        choice_protocol("videorft", VIDEO_RFT_OPTIONS, frames, texts, source)
     },
 };
 
@@ -155,19 +164,16 @@ fn choice_protocol(
     name: &'static str,
     before_options: &str,
     frames: FramePolicy,
-    files: &Files,
+    texts: &Texts,
     source: Source,
 ) -> Result<Protocol, ImportError> {
-    let module = Module::parse(EVALUATION, files.required(EVALUATION)?)?;
-    let template = module.text("QUESTION_TEMPLATE")?;
     let question = [slot("question"), text(before_options), slot("options"), text("\n")];
     let of_kind = |kind: &str, question: &[Piece]| {
-        let template = template.clone() + &module.keyed_text(kind)?;
-        with_slots(EVALUATION, &template, &[("{Question}", question)])
+        with_slots(texts, "question", &texts.text(kind)?, &[("{Question}", question)])
     };
     let questions = BTreeMap::from([
-        ("choice".to_owned(), of_kind("multiple choice", &question)?),
-        ("open".to_owned(), of_kind("free-form", &question[..1])?),
+        ("choice".to_owned(), of_kind("choice", &question)?),
+        ("open".to_owned(), of_kind("open", &question[..1])?),
     ]);
     let sampling = Sampling {
         temperature: 0.1,

@@ -11,8 +11,7 @@ use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::text::between;
 use paravt_upstream::import::parts::{Parts, protocol, slot};
-use paravt_upstream::import::shapes::Module;
-use paravt_upstream::import::{Files, ImportError, Pinned, Release};
+use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
 use regex::Regex;
 
 use crate::agent::{Agent, RULE};
@@ -47,6 +46,7 @@ pub static RELEASE: Release = Release {
             "fd3dd65cc46a42857adac218b2d18eb816f79b1cf0da14be3375fe7d0d01969c",
         ),
     ],
+    texts: &[Text::python("grounding", PROMPTS, 315..800)],
     make,
 };
 
@@ -113,11 +113,9 @@ pub(crate) fn moment(gold: &Gold, found: Option<(f64, f64)>) -> Score {
     }
 }
 
-fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
-    let module = Module::parse(PROMPTS, files.required(PROMPTS)?)?;
-    let prompt = module.text("GROUND_TEMPLATE_THINK")?;
+fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
     let caption = [slot("caption")];
-    let template = with_slots(PROMPTS, &prompt, &[("[EVENT]", &caption)])?;
+    let template = with_slots(texts, "grounding", "", &[("[EVENT]", &caption)])?;
     Ok(protocol(Parts {
         name: RELEASE.name,
         source,

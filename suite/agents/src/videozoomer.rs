@@ -21,9 +21,8 @@ use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
-use paravt_upstream::import::parts::{Parts, protocol, questions, shape};
-use paravt_upstream::import::shapes::Module;
-use paravt_upstream::import::{Files, ImportError, Pinned, Release};
+use paravt_upstream::import::parts::{Parts, protocol, questions, slot, text};
+use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -54,6 +53,15 @@ pub static RELEASE: Release = Release {
             "verl/utils/reward_score/openr1.py",
             "064ad89396f532417b02744d3475741dd5639ab05d2f6ee5393f460855817ad3",
         ),
+    ],
+    texts: &[
+        Text::raw("system", SETTINGS, 940..2235),
+        Text::python("result.before", LOOP, 17790..17856),
+        Text::python("result.after", LOOP, 17871..18020),
+        Text::python("call_error", LOOP, 16932..17048).slots(&["reason"]),
+        Text::python("after_error", LOOP, 18932..19090),
+        Text::python("last_turn", LOOP, 18121..18210),
+        Text::python("crop_error", TOOL, 4561..4606).slots(&["reason"]),
     ],
     make,
 };
@@ -221,54 +229,6 @@ fn boxed(text: &str) -> &str {
     closed.unwrap_or("None")
 }
 
-/// The system text: the argument in single quotes, without the quotes around its value; `\"` is a quote there, and
-/// nothing else is escaped.
-fn system_text(settings: &str) -> Result<String, ImportError> {
-    let wanted = || shape(SETTINGS, "'data.system_prompt=\"…\"'");
-    let (_, after) = settings.split_once("'data.system_prompt=\"").ok_or_else(wanted)?;
-    let (text, _) = after.split_once("\"'").ok_or_else(wanted)?;
-    Ok(text.replace("\\\"", "\""))
-}
-
-/// A raw turn without the marks of the chat template around it.
-fn turn(pieces: &[Piece]) -> Option<Vec<Piece>> {
-    let mut pieces = pieces.to_vec();
-    let Some(Piece::Text(first)) = pieces.first_mut() else { return None };
-    *first = first.strip_prefix("<|im_start|>user\n")?.to_owned();
-    let mut joined: Vec<Piece> = Vec::new();
-    for piece in pieces {
-        match (joined.last_mut(), piece) {
-            (_, Piece::Text(text)) if text.is_empty() => {}
-            (Some(Piece::Text(before)), Piece::Text(text)) => before.push_str(&text),
-            (_, piece) => joined.push(piece),
-        }
-    }
-    Some(joined)
-}
-
-/// The texts of the loop: a result, what follows an error, the sentence before the last turn.
-fn texts(files: &Files) -> Result<(Template, String, String), ImportError> {
-    let module = Module::parse(LOOP, files.required(LOOP)?)?;
-    let function = module.class("AsyncvLLMEngine")?.function("process_tool_call")?;
-    let wanted = || shape(LOOP, "the messages of process_tool_call");
-    let sums = function.sums("tool_call_prompt_message");
-    let mut turns = sums.iter().filter_map(|sum| turn(&sum.0));
-    let (mut result, error) = (turns.next().ok_or_else(wanted)?, turns.next().ok_or_else(wanted)?);
-    let frames = result.iter_mut().find(|piece| **piece == Piece::Slot("vision_pad".to_owned()));
-    *frames.ok_or_else(wanted)? = Piece::Slot("frames".to_owned());
-    let after_error = match &error[..] {
-        [Piece::Slot(outputs), Piece::Text(text)] if outputs == "tool_outputs" => text.clone(),
-        _ => return Err(wanted()),
-    };
-    // What is appended: the sentence, and the marks of the chat template.
-    let appended = sums.iter().filter_map(|sum| match &sum.0[..] {
-        [Piece::Text(text)] if !text.contains("<|im_") => Some(text.clone()),
-        _ => None,
-    });
-    let last = appended.reduce(|first, other| if first == other { first } else { String::new() });
-    Ok((Template(result), after_error, last.filter(|text| !text.is_empty()).ok_or_else(wanted)?))
-}
-
 fn followed_by(mut template: Template, text: &str) -> Template {
     match template.0.last_mut() {
         Some(Piece::Text(last)) => last.push_str(text),
@@ -277,13 +237,9 @@ fn followed_by(mut template: Template, text: &str) -> Template {
     template
 }
 
-fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
-    let (result, after_error, last_turn) = texts(files)?;
-    let module = Module::parse(LOOP, files.required(LOOP)?)?;
-    let function = module.class("AsyncvLLMEngine")?.function("process_tool_call")?;
-    let call_error = function.template_with(&["reason"])?;
-    let tool = Module::parse(TOOL, files.required(TOOL)?)?.function("extract_video_clip")?;
-    let crop_error = tool.returned_template(&["reason"])?;
+fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
+    let after_error = texts.text("after_error")?;
+    let errors = |name: &str| Ok(followed_by(texts.template(name)?, &after_error));
     let lettered = "\n{question}\n{options}";
     let questions = questions([
         ("videomme", lettered),
@@ -292,7 +248,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         ("lvbench", "\n{question}"),
     ]);
     let agent = AgentLoop {
-        last_turn,
+        last_turn: texts.text("last_turn")?,
         scored: Scored::All,
         frames: Some(FramePolicy {
             overview: Some(Overview { frames: 64, fps: Some(0.5), at_least: None }),
@@ -307,14 +263,19 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         ..AgentLoop::new(Fidelity::WordingOurs, 5)
     };
     Ok(Protocol {
-        crop_response: result,
-        call_error: followed_by(call_error, &after_error),
-        crop_error: followed_by(crop_error, &after_error),
+        crop_response: Template(vec![
+            text(texts.text("result.before")?),
+            slot("frames"),
+            text(texts.text("result.after")?),
+        ]),
+        call_error: errors("call_error")?,
+        crop_error: errors("crop_error")?,
         frame_label: Some(Template::parse("<frame{index}_time{time2}s>")),
         ..protocol(Parts {
             name: RELEASE.name,
             source,
-            system: system_text(files.required(SETTINGS)?)?,
+            // Within single quotes of the shell `\"` is a quote of the value, and nothing else is escaped.
+            system: texts.text("system")?.replace("\\\"", "\""),
             tool: ("video_zoom", 16),
             questions,
             agent,

@@ -199,12 +199,12 @@ impl Protocol {
 pub struct Source {
     /// Repository, or `paravt-bench` for the native protocol.
     pub repository: String,
-    /// Commit, or the suite's version. Of unpinned files, the commit they were found at and whether
+    /// Commit, or the suite's version. Of files that were not the pinned ones, the commit they were found at and whether
     /// they were edited since, in words.
     pub commit: String,
     /// SHA-256 by file.
     pub files: BTreeMap<String, String>,
-    /// False when a file's hash differed and `--unpinned` let it pass; then every record says so.
+    /// False where a text is not the release's, as earlier versions imported it; then every record says so.
     pub pinned: bool,
 }
 

@@ -21,9 +21,8 @@ use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
-use paravt_upstream::import::parts::{Parts, protocol, shape, slot, text};
-use paravt_upstream::import::shapes::Module;
-use paravt_upstream::import::{Files, ImportError, Pinned, Release};
+use paravt_upstream::import::parts::{Parts, protocol, slot, text};
+use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
 use regex::Regex;
 use serde_json::Value;
 
@@ -52,6 +51,14 @@ pub static RELEASE: Release = Release {
         ),
         Pinned::new(LONG_VIDEO_BENCH, "51245a0d7ede06144541d4592fbff4ef525b8ab7678f29b4ab2c87836add4db9"),
         Pinned::new(MLVU, "55b700497f97504dc5dfeead25bea0c5034155e127b802759241e81472e8bde9"),
+    ],
+    texts: &[
+        Text::python("system", LOOP, 5932..6016),
+        Text::python("opening", LOOP, 6490..6615).slots(&["seconds", "side", "question"]),
+        Text::python("result", LOOP, 13119..13255).slots(&["prompt"]),
+        Text::raw("longvideobench.end", LONG_VIDEO_BENCH, 585..649),
+        Text::raw("mlvu.start", MLVU, 136..298),
+        Text::raw("mlvu.end", MLVU, 403..429),
     ],
     make,
 };
@@ -137,53 +144,24 @@ pub fn is_right(answer: &str, gold: &str) -> bool {
     !plain(answer).is_empty() && plain(answer) == plain(gold)
 }
 
-/// Texts of the questions of a file.
-fn prompts(files: &Files, file: &'static str) -> Result<Vec<String>, ImportError> {
-    let text = |line: &str| {
-        let row: Value = serde_json::from_str(line).ok()?;
-        Some(row["prompt"][0]["content"].as_str()?.to_owned())
-    };
-    let rows: Option<Vec<String>> = files.required(file)?.lines().map(text).collect();
-    rows.filter(|rows| rows.len() > 1).ok_or_else(|| shape(file, "a question in every row"))
-}
-
-/// What all texts begin with, and what they end with.
-fn common_ends(texts: &[String]) -> (String, String) {
-    fn common(a: impl Iterator<Item = char>, b: impl Iterator<Item = char>) -> Vec<char> {
-        a.zip(b).take_while(|(a, b)| a == b).map(|(a, _)| a).collect()
-    }
-    let mut start: Vec<char> = texts[0].chars().collect();
-    let mut end: Vec<char> = texts[0].chars().rev().collect();
-    for text in texts {
-        start = common(start.into_iter(), text.chars());
-        end = common(end.into_iter(), text.chars().rev());
-    }
-    (start.into_iter().collect(), end.into_iter().rev().collect())
-}
-
 /// The forms of the questions by split.
-fn questions(files: &Files) -> Result<BTreeMap<String, Template>, ImportError> {
-    let (_, after_options) = common_ends(&prompts(files, LONG_VIDEO_BENCH)?);
-    let mlvu = prompts(files, MLVU)?;
-    if !mlvu.iter().all(|question| question.contains("\nOptions:\n(A) ")) {
-        return Err(shape(MLVU, "the line `Options:` in every question"));
-    }
-    let (before, after) = common_ends(&mlvu);
+fn questions(texts: &Texts) -> Result<BTreeMap<String, Template>, ImportError> {
     let plain = Template::parse("{question}\n{options}");
+    let end = text(format!("\n{}", texts.text("longvideobench.end")?));
     Ok(BTreeMap::from([
         ("videomme".to_owned(), plain.clone()),
         ("video_holmes".to_owned(), plain.clone()),
         ("lsdbench".to_owned(), Template::parse("{question}\\n{options}")),
         ("lvbench".to_owned(), Template::parse("{question}")),
-        ("longvideobench".to_owned(), Template(plain.0.into_iter().chain([text(after_options)]).collect())),
+        ("longvideobench".to_owned(), Template(plain.0.into_iter().chain([end]).collect())),
         (
             "mlvu".to_owned(),
             Template(vec![
-                text(before),
+                text(texts.text("mlvu.start")?),
                 slot("question"),
                 text("\nOptions:\n"),
                 slot("options"),
-                text(after),
+                text(format!("\n{}", texts.text("mlvu.end")?)),
             ]),
         ),
     ]))
@@ -193,12 +171,9 @@ fn form(line: &str, separator: &str) -> OptionForm {
     OptionForm { line: Template::parse(line), separator: separator.to_owned(), line_break: None }
 }
 
-fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
-    let module = Module::parse(LOOP, files.required(LOOP)?)?;
-    let first = module.function("build_message_from_rl")?;
-    let after = module.function("single")?.template_with(&["prompt"])?;
+fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
     let agent = AgentLoop {
-        opening: first.template_with(&["seconds", "side", "question"])?,
+        opening: texts.template("opening")?,
         result_role: ResultRole::Tool,
         failed_calls: FailedCalls::Stop,
         label_separator: "\n".to_owned(),
@@ -222,14 +197,14 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
     let opened = [text("<tool_response>"), slot("frames")];
     Ok(Protocol {
         option_forms: forms.map(|(split, form)| (split.to_owned(), form)).into(),
-        crop_response: Template(opened.into_iter().chain(after.0).collect()),
+        crop_response: Template(opened.into_iter().chain(texts.template("result")?.0).collect()),
         frame_label: Some(Template::parse("Frame {index} at [{mmss}]: ")),
         ..protocol(Parts {
             name: RELEASE.name,
             source,
-            system: first.keyed_text("content")?,
+            system: texts.text("system")?,
             tool: ("frame_select", usize::MAX),
-            questions: questions(files)?,
+            questions: questions(texts)?,
             agent,
             max_tokens: 2048,
         })

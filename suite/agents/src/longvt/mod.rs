@@ -25,9 +25,8 @@ use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
-use paravt_upstream::import::parts::{Parts, protocol, shape, slot, text};
-use paravt_upstream::import::shapes::Module;
-use paravt_upstream::import::{Files, ImportError, Pinned, Release};
+use paravt_upstream::import::parts::{Parts, protocol, slot, text};
+use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, RULE, choice};
@@ -37,12 +36,7 @@ use answers::{answer, is_right, simplified};
 /// LongVT: its rules and its texts.
 pub const AGENT: Agent = Agent { reference: Some(Reference::of("longvt", &LongVt)), releases: &[&RELEASE] };
 
-/// Tasks whose texts are asked with the tool, by file.
-const TASKS: [&str; 4] = [VIDEO_MME, LVBENCH, LONG_VIDEO_BENCH, CHARADES];
 const VIDEO_MME: &str = "lmms_eval_tasks/videomme/utils.py";
-const LVBENCH: &str = "lmms_eval_tasks/lvbench/utils.py";
-const LONG_VIDEO_BENCH: &str = "lmms_eval_tasks/longvideobench/utils.py";
-const CHARADES: &str = "lmms_eval_tasks/charades_sta/utils.py";
 const MOMENTS: &str = "lmms_eval_tasks/charades_sta/charades_tool.yaml";
 const SERVER: &str = "examples/video_tools/mcp_server.py";
 /// The tool.
@@ -55,9 +49,18 @@ pub static RELEASE: Release = Release {
     commit: "08d755b973e4ad990ac5cdd64fb992c804d840db",
     files: &[
         Pinned::new(VIDEO_MME, "e3ab771e0c70cceb0bcb6c084781d7c43f623b39795c88ea5c6a1a73544e68fa"),
-        Pinned::new(LVBENCH, "c06fd2176ec0a41c224699b63fa85a040540938c0e3e2240acb5f10f4a2091b7"),
-        Pinned::new(LONG_VIDEO_BENCH, "6ffbc7e1a80e9128a2c31976faef98e33c5c7eea087b836351cfb40f82d81959"),
-        Pinned::new(CHARADES, "0cdf863c792aca8b3910c13aa89bbb81b15249b59c31d7c2046fbd9b719966a8"),
+        Pinned::new(
+            "lmms_eval_tasks/lvbench/utils.py",
+            "c06fd2176ec0a41c224699b63fa85a040540938c0e3e2240acb5f10f4a2091b7",
+        ),
+        Pinned::new(
+            "lmms_eval_tasks/longvideobench/utils.py",
+            "6ffbc7e1a80e9128a2c31976faef98e33c5c7eea087b836351cfb40f82d81959",
+        ),
+        Pinned::new(
+            "lmms_eval_tasks/charades_sta/utils.py",
+            "0cdf863c792aca8b3910c13aa89bbb81b15249b59c31d7c2046fbd9b719966a8",
+        ),
         Pinned::new(MOMENTS, "62a80ae3118cfefb8211c09cb6b51366e55bfb0072f4c5314744f2bc041c3c07"),
         Pinned::new(SERVER, "0c3d2505355ff03a00eaee5013c401f246c70f25f7170f4cc210cac0ec7a5541"),
         Pinned::new(
@@ -84,6 +87,28 @@ pub static RELEASE: Release = Release {
             "examples/eval/run_eval.sh",
             "35e2287253605d80527a5048a8169e48d87187547f5e0e4db67e503aa4bea4a9",
         ),
+    ],
+    texts: &[
+        Text::python("tool_prompt", VIDEO_MME, 1835..2009),
+        Text::python("videomme.start", VIDEO_MME, 4852..4956),
+        Text::python("videomme_wsub.start", VIDEO_MME, 8125..8229),
+        Text::python("subtitles", VIDEO_MME, 6223..6268),
+        Text::python("charades.start", MOMENTS, 767..1229),
+        Text::python("charades.end", MOMENTS, 1247..1291),
+        Text::python("tool", SERVER, 1270..1309),
+        Text::python("video_path", SERVER, 1376..1400),
+        Text::python("start_time", SERVER, 1462..1485),
+        Text::python("end_time", SERVER, 1545..1588),
+        Text::python("path_missing", SERVER, 2221..2255),
+        Text::python("start_missing", SERVER, 2363..2397),
+        Text::python("end_missing", SERVER, 2501..2533),
+        Text::python("path_empty", SERVER, 2709..2737),
+        Text::python("negative", SERVER, 2846..2898).slots(&["start_time"]),
+        Text::python("reversed", SERVER, 3047..3118).slots(&["end_time", "start_time"]),
+        Text::python("not_found", SERVER, 3279..3316).slots(&["video_path"]),
+        Text::python("behind", SERVER, 3768..3838).slots(&["start_time", "duration"]),
+        Text::python("too_long", SERVER, 3893..3959).slots(&["end_time", "duration"]),
+        Text::python("failed", SERVER, 4957..5006).slots(&["video_path", "reason"]),
     ],
     make,
 };
@@ -399,76 +424,72 @@ pub fn check_crop(start: f64, end: f64, duration: f64) -> Result<(), CropError> 
     }
 }
 
-/// The prompt that all tasks with the tool end with.
-fn tool_prompt(files: &Files) -> Result<String, ImportError> {
-    let mut prompts = Vec::new();
-    for file in TASKS {
-        prompts.push(Module::parse(file, files.required(file)?)?.text("TOOL_PROMPT")?);
-    }
-    prompts.dedup();
-    match <[String; 1]>::try_from(prompts) {
-        Ok([prompt]) => Ok(prompt),
-        Err(_) => Err(shape(VIDEO_MME, "the same TOOL_PROMPT in all tasks")),
-    }
-}
-
-/// A value in double quotes of a task's description.
-fn quoted(file: &'static str, description: &str, key: &str) -> Result<String, ImportError> {
-    let mut lines = description.lines().filter_map(|line| line.trim().strip_prefix(key)?.strip_prefix(": "));
-    let value = lines.next().and_then(|value| serde_json::from_str(value).ok());
-    value.ok_or_else(|| shape(file, format!("{key}: \"…\"")))
-}
-
 /// The questions by split, and the subtitles before one.
-fn questions(files: &Files) -> Result<(BTreeMap<String, Template>, Template), ImportError> {
-    let module = Module::parse(VIDEO_MME, files.required(VIDEO_MME)?)?;
-    let (plain, with_subtitles) =
-        (module.function("videomme_doc_to_text")?, module.function("videomme_doc_to_text_subtitle")?);
+fn questions(texts: &Texts) -> Result<(BTreeMap<String, Template>, Template), ImportError> {
     let lettered = [slot("question"), text("\n"), slot("options")];
     let behind = |before: Vec<Piece>| Template(before.into_iter().chain(lettered.clone()).collect());
-    let asked = |of: &Module<'_>| Ok(text(of.text("option_prompt")? + "\n"));
-    let moments = files.required(MOMENTS)?;
+    let line = |name: &str| Ok::<_, ImportError>(text(texts.text(name)? + "\n"));
     let caption = vec![
-        text(quoted(MOMENTS, moments, "pre_prompt")?),
+        text(texts.text("charades.start")?),
         slot("caption"),
-        text(format!(". {}", quoted(MOMENTS, moments, "post_prompt")?)),
+        text(format!(". {}", texts.text("charades.end")?)),
     ];
     let questions = [
-        ("videomme", behind(vec![asked(&plain)?])),
-        ("videomme_wsub", behind(vec![slot("subtitles_block"), asked(&with_subtitles)?])),
+        ("videomme", behind(vec![line("videomme.start")?])),
+        ("videomme_wsub", behind(vec![slot("subtitles_block"), line("videomme_wsub.start")?])),
         ("longvideobench", behind(Vec::new())),
         ("lvbench", Template(vec![slot("question")])),
         ("charades", Template(caption)),
     ];
-    let subtitles = vec![text(with_subtitles.text("subtitles_prompt")?), slot("subtitles"), text("\n")];
+    let subtitles = vec![text(texts.text("subtitles")?), slot("subtitles"), text("\n")];
     Ok((questions.map(|(split, template)| (split.to_owned(), template)).into(), Template(subtitles)))
 }
 
-/// The tool's texts for what it refuses, by their names here.
-fn errors(server: &Module<'_>) -> Result<BTreeMap<String, Template>, ImportError> {
-    let wanted: [(&str, &[&str]); 11] = [
-        ("path_missing", &[]),
-        ("start_missing", &[]),
-        ("end_missing", &[]),
-        ("path_empty", &[]),
-        ("negative", &["start_time"]),
-        ("reversed", &["end_time", "start_time"]),
-        ("not_found", &["video_path"]),
-        ("not_opened", &["video_path"]),
-        ("behind", &["start_time", "duration:.2f"]),
-        ("too_long", &["end_time", "duration:.2f"]),
-        ("failed", &["video_path", "reason"]),
-    ];
-    let texts = server.function(CROP)?.raised(&wanted.map(|(_, slots)| slots))?;
-    let named = wanted.iter().map(|(name, _)| (*name).to_owned()).zip(texts);
-    // A file that cannot be opened has no overview, either: nothing is asked about it.
-    Ok(named.filter(|(name, _)| name != "not_opened").collect())
+/// What the tool refuses, by the names of its texts here. A file that cannot be opened has no overview, either: nothing is
+/// asked about it.
+const ERRORS: [&str; 10] = [
+    "path_missing",
+    "start_missing",
+    "end_missing",
+    "path_empty",
+    "negative",
+    "reversed",
+    "not_found",
+    "behind",
+    "too_long",
+    "failed",
+];
+
+/// The tool as FastMCP 1.13 declares it and clients of the chat API send it.
+fn tool(texts: &Texts) -> Result<Value, ImportError> {
+    let property = |name: &str, title: &str, kind: &str| {
+        let description = texts.text(name)?;
+        Ok::<_, ImportError>(
+            json!({ "default": null, "description": description, "title": title, "type": kind }),
+        )
+    };
+    let parameters = json!({
+        "properties": {
+            "video_path": property("video_path", "Video Path", "string")?,
+            "start_time": property("start_time", "Start Time", "number")?,
+            "end_time": property("end_time", "End Time", "number")?,
+        },
+        "title": format!("{CROP}Arguments"),
+        "type": "object",
+    });
+    let description = texts.text("tool")?;
+    Ok(json!({
+        "type": "function",
+        "function": { "name": CROP, "description": description, "parameters": parameters },
+    }))
 }
 
-fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
-    let prompt = tool_prompt(files)?;
-    let server = Module::parse(SERVER, files.required(SERVER)?)?;
-    let (questions, subtitles_block) = questions(files)?;
+fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
+    let (questions, subtitles_block) = questions(texts)?;
+    let mut errors = BTreeMap::new();
+    for name in ERRORS {
+        errors.insert(name.to_owned(), texts.template(name)?);
+    }
     let long = ["videomme", "videomme_wsub", "charades"];
     let harness = Harness {
         // Its task has no prompt of the tool. Subtitles are all of the file, there those of 32 frames.
@@ -478,10 +499,14 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         calls: CallMessages::Apart,
         history: History::Once,
         max_tokens: long.map(|split| (split.to_owned(), 49_152)).into(),
-        errors: errors(&server)?,
+        errors,
     };
     let agent = AgentLoop {
-        opening: Template(vec![slot("frames"), slot("stripped"), text(format!(" {prompt}"))]),
+        opening: Template(vec![
+            slot("frames"),
+            slot("stripped"),
+            text(format!(" {}", texts.text("tool_prompt")?)),
+        ]),
         result_role: ResultRole::Tool,
         scored: Scored::Joined,
         harness,
@@ -506,7 +531,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
     });
     made.tool.start = vec!["start_time".to_owned()];
     made.tool.end = vec!["end_time".to_owned()];
-    made.chat_tools = Some(ChatTools { definition: server.tool(CROP)?, system: indexmap::IndexMap::new() });
+    made.chat_tools = Some(ChatTools { definition: tool(texts)?, system: indexmap::IndexMap::new() });
     made.crop_error = Template::parse("{reason}");
     made.subtitles_block = subtitles_block;
     Ok(made)

@@ -32,9 +32,8 @@ use paravt_suite::sample::{Gold, Sample};
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
 use paravt_suite::text::fixed1;
-use paravt_upstream::import::parts::{Parts, format_template, protocol, shape};
-use paravt_upstream::import::shapes::Module;
-use paravt_upstream::import::{Files, ImportError, Pinned, Release};
+use paravt_upstream::import::parts::{Parts, protocol};
+use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
 use serde_json::{Value, json};
 
 use sizes::{Sizes, call_sizes, first_sizes};
@@ -85,6 +84,17 @@ pub static RELEASE: Release = Release {
             "Eval/vlmeval/dataset/video_dataset_config.py",
             "ff1d034023405654bcc18077e066184a51db71b08cdae52981260011c32fcf82",
         ),
+    ],
+    texts: &[
+        Text::python("system", MODEL, 8623..9979),
+        Text::python("chat_template", MODEL, 6429..8591),
+        Text::python("clip", MODEL, 13021..13563),
+        Text::python("clip.last", MODEL, 13882..14542),
+        Text::python("error", MODEL, 13595..13854),
+        Text::python("error.last", MODEL, 14656..15165),
+        Text::python("opening", PROMPTS, 1446..1645),
+        Text::python("videomme", PROMPTS, 1682..2153),
+        Text::python("question", PROMPTS, 2198..2650),
     ],
     make,
 };
@@ -335,7 +345,7 @@ fn scored(split: &str, gold: &Gold, text: &str) -> Score {
 }
 
 /// A text of `str.format` with other names for its values.
-fn named(file: &'static str, name: &str, text: &str) -> Result<Template, ImportError> {
+fn named(texts: &Texts, name: &str, text: &str) -> Result<Template, ImportError> {
     let names = [
         ("{sample_fps:.2f}", "{fps}"),
         ("{total_frames:.1f}", "{count}"),
@@ -347,38 +357,36 @@ fn named(file: &'static str, name: &str, text: &str) -> Result<Template, ImportE
         ("{error_info}", "{reason}"),
     ];
     let text = names.iter().fold(text.to_owned(), |text, (theirs, ours)| text.replace(theirs, ours));
-    format_template(file, name, &text)
+    texts.format(name, &text)
 }
 
 /// The release's template with a line that makes a list of one text a text.
-fn chat_template(text: &str) -> Result<String, ImportError> {
+fn chat_template(texts: &Texts) -> Result<String, ImportError> {
     const LOOP: &str = "{% for message in messages %}\n";
     const PLAIN: &str = "    {% set message = {'role': message['role'], 'content': message['content'][0]['text']} if \
                          message['content'] is not string and message['content'] | length == 1 and \
                          message['content'][0]['type'] == 'text' else message %}\n";
+    let text = texts.text("chat_template")?;
     match text.matches(LOOP).count() {
         1 => Ok(text.replace(LOOP, &format!("{LOOP}{PLAIN}"))),
-        _ => Err(shape(MODEL, format!("CHAT_TEMPLATE with one `{}`", LOOP.trim_end()))),
+        _ => Err(texts.error("chat_template", format!("not one `{}`", LOOP.trim_end()))),
     }
 }
 
-fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
-    let (model, prompts) =
-        (Module::parse(MODEL, files.required(MODEL)?)?, Module::parse(PROMPTS, files.required(PROMPTS)?)?);
-    let said = |name: &str| named(MODEL, name, &model.text(name)?);
-    let asked = |name: &str| named(PROMPTS, name, &prompts.text(name)?);
+fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
+    let said = |name: &str| named(texts, name, &texts.text(name)?);
     let clip = |text: Template| Template(text.0.into_iter().chain(Template::parse("{frames}").0).collect());
     let opening = |duration: &str| -> Result<Template, ImportError> {
-        let text = prompts.text("VIDEO_INSERT_PROMPT")?.replace("{max_duration:.1f}", duration);
-        named(PROMPTS, "VIDEO_INSERT_PROMPT", &(text + "{question}"))
+        let text = texts.text("opening")?.replace("{max_duration:.1f}", duration);
+        named(texts, "opening", &(text + "{question}"))
     };
     // A question with its options, for the template that has no place for these.
     let within = |inner: &str| -> Result<Template, ImportError> {
-        let text = prompts.text("QUESTION_TEMPLATE_MULTI_ROUND_MC_LVBench")?.replace("{question}", inner);
-        named(PROMPTS, "QUESTION_TEMPLATE_MULTI_ROUND_MC_LVBench", &text)
+        let text = texts.text("question")?.replace("{question}", inner);
+        named(texts, "question", &text)
     };
     let questions = [
-        ("videomme", asked("QUESTION_TEMPLATE_MULTI_ROUND_MC")?),
+        ("videomme", said("videomme")?),
         ("longvideobench", within("{question}\n{options}")?),
         ("mlvu", within("Question: {question}\nOptions:\n{options}")?),
         ("lvbench", within("{question}")?),
@@ -392,9 +400,9 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             .map(|(sampling, tokens)| (sampling.to_owned(), pixels(tokens)))
             .into(),
         marks: vec!["<answer>".to_owned(), "</answer>".to_owned()],
-        last_response: clip(said("FORCE_FINAL_ANSWER_PROMPT")?),
-        last_error: said("FORCE_FINAL_ANSWER_PROMPT_ERROR_INFO")?,
-        chat_template: chat_template(&model.text("CHAT_TEMPLATE")?)?,
+        last_response: clip(said("clip.last")?),
+        last_error: said("error.last")?,
+        chat_template: chat_template(texts)?,
     };
     let agent = AgentLoop {
         opening: opening("{duration}")?,
@@ -428,16 +436,16 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         separator: "\n".to_owned(),
         line_break: None,
     };
-    let error = said("ERROR_INFO_MULTI_TURN_PROMPT")?;
+    let error = said("error")?;
     Ok(Protocol {
         option_forms: BTreeMap::from([("mlvu".to_owned(), bracketed)]),
-        crop_response: clip(said("TOOL_CALL_CROP_VIDEO_MULTI_TRUN_PROMPT_MC")?),
+        crop_response: clip(said("clip")?),
         call_error: error.clone(),
         crop_error: error,
         ..protocol(Parts {
             name: RELEASE.name,
             source,
-            system: model.text("SYSTEM_PROMPT_MULTI_ROUND_MC")?,
+            system: texts.text("system")?,
             tool: ("grounding", 768),
             questions: questions.map(|(split, template)| (split.to_owned(), template)).into(),
             agent,

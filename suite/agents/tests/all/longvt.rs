@@ -1,4 +1,4 @@
-//! LongVT's loop, with texts of a stand-in of the same structure as the authors' files.
+//! LongVT's loop, in the words of a stand-in.
 
 use paravt_agents::longvt::RELEASE;
 use paravt_suite::backend::{Completion, FinishReason};
@@ -9,58 +9,10 @@ use paravt_suite::protocol::{Fidelity, History, Protocol};
 use paravt_suite::record::{Outcome, ToolOutcome};
 use paravt_suite::settings::ToolDialect;
 
-use crate::loops::{files, run, shown};
+use crate::loops::{run, shown, standin};
 
 fn longvt() -> Protocol {
-    let of =
-        |path: &str| RELEASE.files.iter().map(|file| file.path).find(|known| known.ends_with(path)).unwrap();
-    let prompt = "TOOL_PROMPT = (\"Crop \" \"first.\")\n";
-    let videomme = format!(
-        "{prompt}def videomme_doc_to_text(doc):\n    option_prompt = \"Choose.\"\n\
-         def videomme_doc_to_text_subtitle(doc):\n    subtitles_prompt = \"Subtitles: \"\n    option_prompt = \"Choose.\"\n"
-    );
-    let server = r#"
-@app.tool(name="crop_video", description="Crops.")
-def crop_video(
-    video_path: Annotated[str, Field(description="The file")] = None,
-    start_time: Annotated[float, Field(description="From")] = None,
-    end_time: Annotated[float, Field(description="To")] = None,
-) -> list[ImageContent]:
-    if video_path is None:
-        raise ValueError("no path")
-    if start_time is None:
-        raise ValueError("no start")
-    if end_time is None:
-        raise ValueError("no end")
-    if not video_path:
-        raise ValueError("empty path")
-    if start_time < 0:
-        raise ValueError(f"below 0: {start_time}")
-    if end_time <= start_time:
-        raise ValueError(f"{end_time} before {start_time}")
-    if not there:
-        raise FileNotFoundError(f"no file {video_path}")
-    if not opened:
-        raise RuntimeError(f"not opened {video_path}")
-    if start_time >= duration:
-        raise ValueError(f"{start_time}s behind {duration:.2f}s")
-    if end_time > duration:
-        raise ValueError(f"{end_time}s too long for {duration:.2f}s")
-    try:
-        pass
-    except Exception as e:
-        raise RuntimeError(f"{video_path} failed: {str(e)}") from e
-"#;
-    let moments = "  default:\n    pre_prompt: \"Find: \"\n    post_prompt: \"When?\"";
-    let texts = [
-        (of("videomme/utils.py"), &*videomme),
-        (of("lvbench/utils.py"), prompt),
-        (of("longvideobench/utils.py"), prompt),
-        (of("charades_sta/utils.py"), prompt),
-        (of("charades_tool.yaml"), moments),
-        (of("mcp_server.py"), server),
-    ];
-    RELEASE.import(&files(&RELEASE, &texts), true).unwrap()
+    standin(&RELEASE)
 }
 
 fn calling(text: &str, calls: &[&str]) -> Completion {

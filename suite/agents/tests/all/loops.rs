@@ -1,5 +1,6 @@
 //! Loops of Conan, VideoZoomer, EVA and the models of one turn, and what the tests of all agents share.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,102 +16,30 @@ use paravt_suite::plan::RunPlan;
 use paravt_suite::protocol::{Encoding, Fidelity, Protocol};
 use paravt_suite::record::{Outcome, Record, RecordedPart, ToolOutcome};
 use paravt_suite::videos::VideoStore;
-use paravt_upstream::import::{Files, Release};
+use paravt_upstream::import::{Files, Release, Texts};
 
-/// Files of a release, those that are not named empty.
-pub(crate) fn files(release: &Release, texts: &[(&'static str, &str)]) -> Files {
-    let text = |path: &'static str| {
-        let found = texts.iter().find(|(name, _)| *name == path);
-        (path, found.map_or_else(String::new, |(_, text)| (*text).to_owned()))
-    };
-    let texts = release.files.iter().map(|file| text(file.path)).collect();
-    Files { texts, commit: "no commit".to_owned() }
-}
-
-/// The stand-in of a release in `tests/standin`, files that it lacks empty.
-pub(crate) fn standin(release: &Release) -> Files {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standin").join(release.name);
-    let text = |path: &'static str| (path, std::fs::read_to_string(folder.join(path)).unwrap_or_default());
-    let texts = release.files.iter().map(|file| text(file.path)).collect();
-    Files { texts, commit: "no commit".to_owned() }
+/// The protocol of a release in the words of its stand-in.
+pub(crate) fn standin(release: &Release) -> Protocol {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../upstream/tests/standin");
+    let words = std::fs::read(folder.join(format!("{}.json", release.name))).unwrap();
+    let words: BTreeMap<String, String> = serde_json::from_slice(&words).unwrap();
+    release.with_texts(&Texts::of(words)).unwrap()
 }
 
 fn conan() -> Protocol {
-    let prompts = |options: &str| {
-        let prompt =
-            |name: &str| format!("Prompt_temp_{name}_mc=\"\"\"\n{name}: {{question}}{options}\n\"\"\"\n");
-        ["init", "round", "final"].map(prompt).concat()
-    };
-    let texts =
-        [("Conan-Eval/prompt_temp.py", &*prompts(" of {options}")), ("Conan-Eval/lvbench.py", &*prompts(""))];
-    conan::RELEASE.import(&files(&conan::RELEASE, &texts), true).unwrap()
+    standin(&conan::RELEASE)
 }
 
 fn videozoomer() -> Protocol {
-    let loop_text = r#"
-class AsyncvLLMEngine:
-    def process_tool_call(self):
-        if error_info is not None:
-            tool_outputs = f"<tool_response>\nCall error: {error_info}.\n</tool_response>\n"
-        if not isinstance(tool_outputs, str):
-            tool_call_prompt_message = "<|im_start|>user\n" + "<tool_response>\nSee:\n"+ vision_pad + "\n</tool_response>\n" + "go on"
-            if last:
-                tool_call_prompt_message += "No more."
-            tool_call_prompt_message +=  "<|im_end|>\n<|im_start|>assistant\n"
-        else:
-            tool_call_prompt_message = "<|im_start|>user\n" + tool_outputs + "Mend it."
-            if last:
-                tool_call_prompt_message += "No more."
-            tool_call_prompt_message +=  "<|im_end|>\n<|im_start|>assistant\n"
-"#;
-    let tool = r#"
-def extract_video_clip(video_path):
-    try:
-        pass
-    except Exception as e:
-        error_msg = f"Problem: {e}"
-        return f"<tool_response>\nError: {e}<tool_response>"
-"#;
-    let settings = r#"    'data.system_prompt="Zoom with \"segment\". \n Then \\boxed{{}}."' \"#;
-    let folder = "verl/workers/rollout/vllm_rollout";
-    let release = &videozoomer::RELEASE;
-    let paths = release.files.iter().map(|file| file.path);
-    let of =
-        |name: &str| paths.clone().find(|path| path.starts_with(folder) && path.ends_with(name)).unwrap();
-    let texts = [(of("engine.py"), loop_text), (of("tools.py"), tool), ("scripts/eval_video.sh", settings)];
-    release.import(&files(release, &texts), true).unwrap()
+    standin(&videozoomer::RELEASE)
 }
 
 fn eva() -> Protocol {
-    let loop_text = r#"
-def build_message_from_rl(prompt, video_length, resolution):
-    chat.append({"role": "system", "content": "Select frames."})
-    chat[user_index]["content"] = (
-        f"Length: {int(max(video_length - 0.5, 1))} s. "
-        f"Size: {pnumber}p. {raw_question}"
-    )
+    standin(&eva::RELEASE)
+}
 
-async def single(index):
-    content = [{"type": "text", "text": "<tool_response>"}]
-    content.append({"type": "text", "text": (
-        "\nSelect again if needed.\n\n"
-        f"Question: {raw_query}</tool_response>"
-    )})
-"#;
-    let row = |text: &str| serde_json::json!({"prompt": [{"role": "user", "content": text}]}).to_string();
-    let long = format!("{}\n{}\n", row("Who?\nA. x\nSay a letter."), row("What?\nA. y\nB. z\nSay a letter."));
-    let mlvu = format!(
-        "{}\n{}\n",
-        row("Look. Q: Who?\nOptions:\n(A) x\nEnd."),
-        row("Look. Q: How?\nOptions:\n(A) y\nEnd.")
-    );
-    let release = &eva::RELEASE;
-    let texts = [
-        ("eval-eva.py", loop_text),
-        ("data/LongVideoBench_nosub_raw_full.jsonl", &*long),
-        ("data/MLVU_MCQ_raw_full.jsonl", &*mlvu),
-    ];
-    release.import(&files(release, &texts), true).unwrap()
+fn time_r1() -> Protocol {
+    standin(&time_r1::RELEASE)
 }
 
 /// A video of so many frames at 10 frames a second, 1280 by 720.
@@ -195,9 +124,17 @@ async fn conan_asks_three_times_and_never_shows_a_frame_twice() {
     let (record, backend) = run(conan(), "videomme", script).await;
     let shown = shown(&record);
     assert!(shown[0].starts_with("user: 00:00:00[0]00:00:06[6.2]"), "no system message: {}", shown[0]);
-    assert!(shown[0].contains("[93.8]\ninit: What is shown? of A. a cat, B. a dog\n"), "{}", shown[0]);
-    assert!(shown[2].contains("\nround: What is shown?") && shown[2].contains("00:00:10[10"), "{}", shown[2]);
-    assert!(shown[4].contains("\nfinal: What is shown?"), "{}", shown[4]);
+    assert!(
+        shown[0].contains("[93.8]\nfirst crop_video: What is shown? of A. a cat, B. a dog\n"),
+        "{}",
+        shown[0]
+    );
+    assert!(
+        shown[2].contains("\nround crop_video: What is shown?") && shown[2].contains("00:00:10[10"),
+        "{}",
+        shown[2]
+    );
+    assert!(shown[4].contains("\nlast crop_video: What is shown?"), "{}", shown[4]);
     assert_eq!(record.transcript.messages.len(), 6, "the calls of the last reply are not run");
     let asked = backend.asked.lock().unwrap();
     let generation = &asked[0].generation;
@@ -300,9 +237,7 @@ async fn eva_plans_before_it_sees_and_numbers_frames_across_calls() {
 
 #[tokio::test]
 async fn a_model_of_one_turn_is_asked_in_its_authors_words() {
-    let text = "QUESTION_TEMPLATE = (\n    \"{Question}\\n\"\n    \"Think.\"\n)\nTYPES = {\"multiple choice\": \" A letter.\", \"free-form\": \" A text.\"}\n";
-    let release = &video_r1::RELEASE;
-    let protocol = release.import(&files(release, &[("src/eval_bench.py", text)]), true).unwrap();
+    let protocol = standin(&video_r1::RELEASE);
     let plan = RunConfig::default().plan(&protocol).unwrap();
     assert_eq!((plan.temperature, plan.request.top_p, plan.max_tokens), (0.1, Some(0.001), 1024));
     assert_eq!(plan.fidelity(&protocol, "videomme"), Some(Fidelity::Variant));
@@ -323,24 +258,6 @@ async fn a_model_of_one_turn_is_asked_in_its_authors_words() {
         Some((video_r1::VIDEO_R1_OPTIONS, &["A. a cat", "B. a dog"])),
     );
     assert_eq!(words, wanted);
-}
-
-/// Stand-ins of Time-R1's files.
-fn time_r1() -> Protocol {
-    let prompts = r#"
-DEFAULT_MCQ_PROMPT = {"default": "{}", "r1": """Choose.
-Question: {}
-{}"""}
-DEFAULT_TG_PROMPT = {"default": "{}", "r1": """When is "{}"?"""}
-"#;
-    let data = r#"
-def build_dataloader(processor, sys_prompt="Be helpful."):
-    self.answer_prompt = "Best: ("
-"#;
-    let release = &time_r1::RELEASE;
-    let texts =
-        [("src/vllm_inference/data/config.py", prompts), ("src/vllm_inference/data/__init__.py", data)];
-    release.import(&files(release, &texts), true).unwrap()
 }
 
 #[tokio::test]
@@ -413,7 +330,8 @@ fn every_imported_protocol_passes_the_check_of_files_and_names_its_rules() {
         assert_eq!(serde_json::from_str::<Protocol>(&text).unwrap(), protocol);
     }
     for release in releases() {
-        let refused = release.import(&files(release, &[]), false).unwrap_err().to_string();
+        let empty: Files = release.files.iter().map(|file| (file.path, String::new())).collect();
+        let refused = release.import(&empty).unwrap_err().to_string();
         assert!(refused.contains("SHA-256") && refused.contains(release.commit), "{refused}");
     }
 }

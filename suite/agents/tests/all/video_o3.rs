@@ -10,8 +10,7 @@ use paravt_suite::record::{RecordedPart, ToolOutcome};
 use crate::loops::{run, standin};
 
 fn video_o3() -> Protocol {
-    let release = &paravt_agents::video_o3::RELEASE;
-    release.import(&standin(release), true).unwrap()
+    standin(&paravt_agents::video_o3::RELEASE)
 }
 
 fn grounding(segment: &str, sampling: &str) -> String {

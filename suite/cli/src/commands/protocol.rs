@@ -45,10 +45,6 @@ enum Action {
         /// Checkout or git directory of the release's repository, or a URL that git can clone; read at the pinned commit.
         #[arg(long, value_name = "PATH|URL")]
         from: String,
-        /// Accept files that differ from the pinned ones, uncommitted edits included; records of runs with them are
-        /// marked.
-        #[arg(long)]
-        unpinned: bool,
     },
     /// List protocols with their modes and the hash of their texts.
     List,
@@ -235,8 +231,8 @@ pub(crate) fn choose(choice: &ProtocolChoice) -> anyhow::Result<Arc<Protocol>> {
 }
 
 /// Imports the texts of upstream files into the cache: the protocol and its file.
-fn store(release: &Release, files: &import::Files, unpinned: bool) -> anyhow::Result<(Protocol, PathBuf)> {
-    let protocol = release.import(files, unpinned)?;
+fn store(release: &Release, files: &import::Files) -> anyhow::Result<(Protocol, PathBuf)> {
+    let protocol = release.import(files)?;
     let path = cache::store(&cache_to_write()?, &protocol)?;
     Ok((protocol, path))
 }
@@ -265,17 +261,17 @@ fn provide_from(release: &Release, from: &str) -> anyhow::Result<()> {
             );
             failure::with_hint(error, hint)
         };
-        let Some(files) = read_files(release, from, false).map_err(hinted)? else { return Ok(()) };
-        store(release, &files, false)?;
+        let Some(files) = read_files(release, from).map_err(hinted)? else { return Ok(()) };
+        store(release, &files)?;
     }
     Ok(())
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {
-        Action::Import { name, from, unpinned } => {
-            let Some(files) = read_files(name, from, *unpinned)? else { return Ok(Exit::Interrupted) };
-            let (protocol, path) = store(name, &files, *unpinned)?;
+        Action::Import { name, from } => {
+            let Some(files) = read_files(name, from)? else { return Ok(Exit::Interrupted) };
+            let (protocol, path) = store(name, &files)?;
             println!(
                 "imported {} at {} into {}",
                 protocol.source.repository,
@@ -308,7 +304,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// The upstream files; `None` when Ctrl-C came first. The handler lets the temporary clone be removed.
-fn read_files(release: &Release, from: &str, unpinned: bool) -> anyhow::Result<Option<import::Files>> {
+fn read_files(release: &Release, from: &str) -> anyhow::Result<Option<import::Files>> {
     let runtime = launch::runtime()?;
     let stopped = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stopped);
@@ -321,7 +317,7 @@ fn read_files(release: &Release, from: &str, unpinned: bool) -> anyhow::Result<O
         }
         flag.store(true, Ordering::Relaxed);
     });
-    let files = import::read_files_until(release, from, unpinned, &|| stopped.load(Ordering::Relaxed));
+    let files = import::read_files_until(release, from, &|| stopped.load(Ordering::Relaxed));
     if stopped.load(Ordering::Relaxed) {
         eprintln!("interrupted: nothing was imported");
         signals::stop();

@@ -1,32 +1,16 @@
-//! An agent's own protocol from its import to a replayed run; the texts are a stand-in of the structure of the authors'.
+//! An agent's own protocol, in the words of a stand-in, from the cache to a replayed run.
 
-use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ok, run, run_again, stable_records, text};
+use crate::common::{bench, ok, run, run_again, stable_records, store_standin, text};
 use paravt_agents::conan::RELEASE;
-use paravt_agents::releases;
 use paravt_suite::protocol::Fidelity;
 use paravt_suite::record::{Outcome, Record, RecordedMessage, RecordedPart, ToolOutcome};
 use paravt_suite::run::Manifest;
 use paravt_suite::summary::OwnSummary;
 use serde_json::Value;
-
-/// The scripted model calls where it reads the name of a tool.
-fn checkout(folder: &Path) {
-    let prompts: String = ["init", "round", "final"]
-        .map(|name| {
-            format!("Prompt_temp_{name}_mc=\"\"\"\n{name} crop_video: {{question}} {{options}}\n\"\"\"\n")
-        })
-        .concat();
-    for file in RELEASE.files {
-        let path = folder.join(file.path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, &prompts).unwrap();
-    }
-}
 
 /// Conan's spelling of the scripted model's calls.
 fn clips(answer: &mut Value) {
@@ -40,20 +24,8 @@ fn clips(answer: &mut Value) {
 #[test]
 fn a_run_under_an_imported_protocol_has_both_scores_and_is_replayed() {
     let dir = tempfile::tempdir().unwrap();
-    let (source, cache) = (dir.path().join("checkout"), dir.path().join("cache"));
-    checkout(&source);
-    let import = |extra: &[&str]| {
-        let mut command = bench();
-        command
-            .env("PARAVT_BENCH_CACHE", &cache)
-            .args(["protocol", "import", "conan", "--from"])
-            .arg(&source);
-        command.args(extra).output().unwrap()
-    };
-    let refused = import(&[]);
-    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
-    assert!(text(&refused).contains("prompt_temp.py has SHA-256"), "{}", text(&refused));
-    assert!(import(&["--unpinned"]).status.success());
+    let cache = dir.path().join("cache");
+    store_standin("conan", &cache);
 
     let server = Server::start(Script { rewrite: Some(clips), ..Script::default() });
     let (out, again) = (dir.path().join("out"), dir.path().join("again"));
@@ -65,7 +37,7 @@ fn a_run_under_an_imported_protocol_has_both_scores_and_is_replayed() {
     let read = |name: &str| std::fs::read(out.join("videomme").join(name)).unwrap();
     let manifest: Manifest = serde_json::from_slice(&read("manifest.json")).unwrap();
     assert_eq!((manifest.fidelity, manifest.plan.temperature), (Some(Fidelity::Variant), 1.0));
-    assert_eq!(manifest.protocol_source.files.len(), RELEASE.files.len());
+    assert_eq!(manifest.protocol_source.repository, RELEASE.repository);
     let records = stable_records(&out.join("videomme"));
     let summary: Value = serde_json::from_slice(&read("summary.json")).unwrap();
     let own: OwnSummary = serde_json::from_value(summary["own"].clone()).unwrap();
@@ -101,19 +73,12 @@ fn actions(answer: &mut Value) {
 /// records: every request is found by the hash of its conversation.
 fn replayed(name: &str, rewrite: fn(&mut Value)) -> Vec<Record> {
     let dir = tempfile::tempdir().unwrap();
-    let (source, cache) = (dir.path().join("checkout"), dir.path().join("cache"));
-    let release = releases().find(|release| release.name == name).unwrap();
-    let standin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agents/tests/standin").join(name);
-    for file in release.files {
-        let path = source.join(file.path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, std::fs::read(standin.join(file.path)).unwrap_or_default()).unwrap();
-    }
+    let cache = dir.path().join("cache");
+    store_standin(name, &cache);
     let command = |mut command: Command| {
         command.env("PARAVT_BENCH_CACHE", &cache);
         command
     };
-    ok(command(bench()).args(["protocol", "import", name, "--unpinned", "--from"]).arg(&source));
     let server = Server::start(Script { rewrite: Some(rewrite), ..Script::default() });
     let (out, again) = (dir.path().join("out"), dir.path().join("again"));
     let under = |run: Command| {

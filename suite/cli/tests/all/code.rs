@@ -1,65 +1,16 @@
-//! PyVision-Video's protocol from its import to a replayed run, with real code in the jail; the texts are a stand-in of
-//! the structure of the release's files.
+//! PyVision-Video's protocol, in the words of a stand-in, from the cache to a replayed run, with real code in the jail.
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ok, run, run_again, stable_records, text};
+use crate::common::{bench, ok, run, run_again, stable_records, store_standin, text};
 use paravt_suite::protocol::Fidelity;
 use paravt_suite::record::{EndReason, Record, RecordedPart, ToolOutcome};
 use paravt_suite::run::Manifest;
 use paravt_upstream::pyvision::RELEASE;
 use serde_json::Value;
-
-const TOOL: &str = r#"
-class PersistentWorker:
-    def execute(self, code):
-        return {'status': 'error', 'error': 'Too late'}
-
-class SafeImageRuntime:
-    def exec_code(self, code):
-        if regex.search(r"input", code):
-            raise RuntimeError("Refused")
-
-class MultiModalPythonTool_wo_Video_Hint:
-    def execute(self, action_string):
-        if not code:
-            error_msg = "Write code."
-            obs = f"\n<|im_start|>user\n<tool_response>\n<interpreter>Sorry: {error_msg}</interpreter></tool_response><|im_end|>\n<|im_start|>assistant\n"
-        tags = [{"type": "text", "text": f"<image_clue_{image_clue_idx}>"}, {"type": "text", "text": "<image>"},
-                {"type": "text", "text": f"</image_clue_{image_clue_idx}>"}]
-        content = [{"type": "text", "text": "<tool_response>\n<interpreter>"},
-                   {"type": "text", "text": f"\nPrinted:\n{obs_content}\n"}, {"type": "text", "text": "Shown:\n"}]
-        end = [{"type": "text", "text": "</interpreter></tool_response>"}]
-        obs = f"\n<|im_start|>user\n<tool_response>\n<interpreter>\nPrinted:\n{obs_content}\n</interpreter></tool_response><|im_end|>\n<|im_start|>assistant\n"
-        error_msg = f"Raised: {result.get('error', 'x')}"
-        obs = f"\n<|im_start|>user\n<tool_response>\n<interpreter>{error_msg}</interpreter></tool_response><|im_end|>\n<|im_start|>assistant\n"
-"#;
-const DATA: &str = r#"
-def transfer_to_rl_form_video(data_list):
-    text = (
-        f"Size: {info['width']}x{info['height']}\n"
-        f"Frames: {info['video_length']}; Rate: {info['fps']:.2f}"
-    )
-"#;
-const TEMPLATES: &str =
-    r#"{"vis_tool_with_img_info_video_v4": "Write code.\n{video_info}\n{query}\nEnd with \\boxed{{}}\n"}"#;
-
-fn checkout(folder: &Path) {
-    for file in RELEASE.files {
-        let path = folder.join(file.path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let text = match file.path {
-            path if path.ends_with("template.json") => TEMPLATES,
-            path if path.ends_with("wo_mm_hint.py") => DATA,
-            path if path.ends_with("wo_video_hint.py") => TOOL,
-            _ => "",
-        };
-        std::fs::write(path, text).unwrap();
-    }
-}
 
 /// The turn that an answer is for, from 0: the server counts a message as a token.
 fn turn(answer: &Value) -> u64 {
@@ -104,18 +55,11 @@ fn limited(mut command: Command, cache: &Path, protocol: &str) -> Command {
     command
 }
 
-fn import(source: &Path, cache: &Path) {
-    checkout(source);
-    let mut command = bench();
-    command.env("PARAVT_BENCH_CACHE", cache).args(["protocol", "import", "pyvision-video", "--unpinned"]);
-    ok(command.arg("--from").arg(source));
-}
-
 #[test]
 fn without_an_interpreter_nothing_is_asked() {
     let dir = tempfile::tempdir().unwrap();
     let (cache, out) = (dir.path().join("cache"), dir.path().join("out"));
-    import(&dir.path().join("checkout"), &cache);
+    store_standin(RELEASE.name, &cache);
     let server = Server::start(Script { rewrite: Some(looks), ..Script::default() });
     let refused = |protocol: &str, flags: &[&str]| {
         let output = under(&cache, &out, &server.base_url, protocol).args(flags).output().unwrap();
@@ -153,7 +97,7 @@ fn without_an_interpreter_nothing_is_asked() {
 fn code_of_the_model_runs_and_the_run_is_replayed() {
     let dir = tempfile::tempdir().unwrap();
     let (cache, out, again) = (dir.path().join("cache"), dir.path().join("out"), dir.path().join("again"));
-    import(&dir.path().join("checkout"), &cache);
+    store_standin(RELEASE.name, &cache);
     let server = Server::start(Script { rewrite: Some(looks), ..Script::default() });
     let with_code = |mut command: Command| {
         command.args(["--code-python", &python()]);
@@ -226,7 +170,7 @@ fn check(record: &Record) {
 fn an_error_ends_the_episode_or_is_shown() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
-    import(&dir.path().join("checkout"), &cache);
+    store_standin(RELEASE.name, &cache);
     let shown = dir.path().join("shown.toml");
     std::fs::write(
         &shown,

@@ -1,74 +1,43 @@
-//! Imported texts that are not the pinned ones are known as such wherever they are used.
+//! What an import refuses and leaves behind, and runs under texts that are not the pinned ones.
 
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ok, stable_records, text, world};
-
-fn git(folder: &Path, arguments: &[&str]) -> String {
-    let mut command = Command::new("git");
-    for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
-        command.env_remove(variable);
-    }
-    let command = command.arg("-C").arg(folder).args(["-c", "user.name=n", "-c", "user.email=n@localhost"]);
-    let output = ok(command.args(arguments));
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
-}
+use crate::common::{bench, imported, ok, run, stable_records, text};
+use paravt_agents::conan::RELEASE;
 
 #[test]
-fn a_run_with_edited_texts_says_so_in_manifest_and_records() {
+fn files_that_are_not_the_pinned_ones_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let (source, cache, out) = (dir.path().join("source"), dir.path().join("cache"), dir.path().join("out"));
-    std::fs::create_dir_all(source.join("paravt/eval")).unwrap();
-    let standin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../upstream/tests/standin");
-    for file in ["paravt/eval/driver.py", "paravt/eval/utils.py"] {
-        std::fs::copy(standin.join(file), source.join(file)).unwrap();
+    let (source, cache) = (dir.path().join("source"), dir.path().join("cache"));
+    for file in RELEASE.files {
+        let path = source.join(file.path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "edited").unwrap();
     }
-    git(&source, &["init", "--quiet"]);
-    git(&source, &["add", "."]);
-    git(&source, &["commit", "--quiet", "-m", "stand-in"]);
-    let head = git(&source, &["rev-parse", "HEAD"]);
-    let driver = source.join("paravt/eval/driver.py");
-    let edited = std::fs::read_to_string(&driver).unwrap().replace("Direct words", "Edited words");
-    std::fs::write(&driver, edited).unwrap();
-
-    let import = |extra: &[&str]| -> Output {
-        let mut command = bench();
-        command.env("PARAVT_BENCH_CACHE", &cache).args(["protocol", "import", "--from"]).arg(&source);
-        command.args(extra).output().unwrap()
-    };
-    let refused = import(&[]);
-    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
-    assert!(text(&refused).contains("--unpinned"), "{}", text(&refused));
-    assert!(!cache.exists(), "nothing is kept of a refused import");
-    let imported = import(&["--unpinned"]);
-    assert!(imported.status.success(), "{}", text(&imported));
-    let label = format!("{head} with uncommitted edits");
-    assert!(text(&imported).contains(&label), "{}", text(&imported));
-
-    let server = Server::start(Script::default());
     let mut command = bench();
-    command.env("PARAVT_BENCH_CACHE", &cache);
-    command.args([
-        "run",
-        "lvbench",
-        "--protocol",
-        "paravt",
-        "--limit",
-        "1",
-        "--nframes",
-        "8",
-        "--mode",
-        "direct",
-    ]);
-    command.arg("--base-url");
-    command.arg(&server.base_url).arg("--data").arg(world()).arg("--out").arg(&out);
+    command.env("PARAVT_BENCH_CACHE", &cache).args(["protocol", "import", "conan", "--from"]).arg(&source);
+    let refused = command.output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    for words in ["prompt_temp.py has SHA-256", RELEASE.commit, "base = \"conan\""] {
+        assert!(text(&refused).contains(words), "{}", text(&refused));
+    }
+    assert!(!cache.exists(), "nothing is kept of a refused import");
+}
+
+/// As earlier releases stored them of files that were not the pinned ones.
+#[test]
+fn a_run_with_other_texts_says_so_in_manifest_and_records() {
+    let out = tempfile::tempdir().unwrap();
+    let server = Server::start(Script::default());
+    let mut command = run(&["lvbench"], out.path(), &server.base_url);
+    command.env("PARAVT_BENCH_CACHE", imported());
+    command.args(["--protocol", "paravt", "--limit", "1", "--nframes", "8", "--mode", "direct"]);
     ok(command);
-    assert_eq!(server.latest.lock().unwrap()["messages"][0]["content"], "Edited words, in two pieces.");
-    let manifest = paravt_suite::journal::read_manifest(&out.join("lvbench")).unwrap();
-    assert_eq!((manifest.protocol_source.commit, manifest.protocol_source.pinned), (label, false));
-    let records = stable_records(&out.join("lvbench"));
+    assert_eq!(server.latest.lock().unwrap()["messages"][0]["content"], "Direct words, in two pieces.");
+    let manifest = paravt_suite::journal::read_manifest(&out.path().join("lvbench")).unwrap();
+    assert!(!manifest.protocol_source.pinned);
+    let records = stable_records(&out.path().join("lvbench"));
     assert!(records.iter().all(|record| record.protocol.starts_with("unpinned:")));
     assert_eq!(records.len(), 1);
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::server::{Script, Server};
-use crate::common::{stable_records, standin, text, world};
+use crate::common::{stable_records, store_standin, text, world};
 use crate::documents::{documents, root};
 use paravt_suite::record::Outcome;
 
@@ -25,7 +25,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("paravt-bench reproduce paravt-nano", "minutes of training; reproduce.rs has a smaller one"),
     ("paravt-bench data fetch …", "network; fetch.rs has a hub"),
     ("git clone …", "network; agents.rs has a stand-in"),
-    ("paravt-bench protocol import conan …", "the clone above it"),
+    ("paravt-bench protocol import …", "the pinned files; a stand-in of the reference's texts is there"),
     ("paravt-bench run videomme lvbench --protocol conan …", "the clone above it"),
     ("paravt-bench reproduce paravt-8b", "GPUs and vLLM; reproduce_served.rs has servers"),
     ("paravt-bench reproduce paravt-8b --out /data/8b…", "GPUs and vLLM"),
@@ -103,6 +103,7 @@ struct Shell {
 impl Shell {
     fn new(server: &str) -> Self {
         let shell = Self { folder: tempfile::tempdir().unwrap(), server: server.to_owned() };
+        store_standin("paravt", &shell.folder.path().join("home/.cache/paravt-bench"));
         shell.run("a repository", "git init --quiet");
         shell
     }
@@ -115,10 +116,6 @@ impl Shell {
         let script = script
             .replace("http://localhost:8000", &self.server)
             .replace("--model DIR", &format!("--model {base}"))
-            .replace(
-                "--from https://github.com/EvolvingLMMs-Lab/ParaVT",
-                &format!("--unpinned --from {}", standin().display()),
-            )
             .replace("VIDEO.mp4", &world().join("lvbench/nanoLV_0.mp4").display().to_string());
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("set -ex\n{script}")]).current_dir(self.folder.path()).env_clear();

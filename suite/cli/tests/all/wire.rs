@@ -333,3 +333,14 @@ fn requests_of_mode_agentic_general_are_the_references() {
 fn requests_of_mode_agentic_minimal_are_the_references() {
     check_mode("agentic_minimal");
 }
+
+/// `ci/wire --record` runs under this file; PARAVT_UPDATE=1 writes it.
+#[test]
+fn the_protocol_beside_the_recordings_is_the_stand_in() {
+    let stored = std::fs::read_to_string(imported().join("protocol/paravt.json")).unwrap();
+    let file = folder().join("paravt.json");
+    if std::env::var_os("PARAVT_UPDATE").is_some() {
+        std::fs::write(&file, &stored).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap(), stored);
+}

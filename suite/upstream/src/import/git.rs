@@ -30,8 +30,6 @@ const MAX_MESSAGE: usize = 4096;
 pub(super) struct Repository {
     /// The empty repository in which git runs.
     own: tempfile::TempDir,
-    /// Folder of `HEAD`; of a linked work tree its own.
-    git_dir: PathBuf,
     /// Folder of objects and refs, which all work trees share.
     common: PathBuf,
 }
@@ -46,20 +44,11 @@ impl Repository {
         let Some(git_dir) = git_dir(folder) else { return Ok(None) };
         let common = match read_line(&git_dir.join("commondir")) {
             Some(path) => git_dir.join(path),
-            None => git_dir.clone(),
+            None => git_dir,
         };
         let Ok(objects) = common.join("objects").canonicalize() else { return Ok(None) };
         let own = empty_repository(&objects)?;
-        Ok(Some(Self { own, git_dir, common }))
-    }
-
-    /// Commit that `HEAD` names.
-    pub(super) fn head(&self) -> Option<String> {
-        let head = read_line(&self.git_dir.join("HEAD"))?;
-        match head.strip_prefix("ref:") {
-            Some(name) => self.reference(name.trim()),
-            None => is_hash(&head).then_some(head),
-        }
+        Ok(Some(Self { own, common }))
     }
 
     /// Hash that a full ref name (`refs/…`) stands for.

@@ -1,17 +1,11 @@
 //! Takes texts out of pinned files of a release.
 //!
-//! No text of a release is part of this tree: constants, f-strings and conditions are found by their names and shapes in
-//! the parsed source, so that a changed file is a named error, not a wrong text.
+//! No text of a release is part of this tree: a file is known by its hash, and a text by its place in the file.
 
-mod conditions;
-mod expressions;
-mod fstrings;
 mod git;
 pub mod parts;
-mod schemas;
-pub mod shapes;
 mod source;
-mod tools;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,9 +13,13 @@ use std::path::Path;
 pub use git::Cancel;
 use paravt_suite::protocol::cache::{self, CacheError};
 use paravt_suite::protocol::{Protocol, Source};
-pub use source::{Files, read_files, read_files_until};
+pub use source::{read_files, read_files_until};
+pub use texts::{Text, Texts};
 
-/// A release whose texts can be imported: where it is, which files, and how they become a protocol.
+/// Contents of a release's files by path.
+pub type Files = BTreeMap<&'static str, String>;
+
+/// A release whose texts can be imported: where it is, which files and texts, and how they become a protocol.
 pub struct Release {
     /// Name of the protocol.
     pub name: &'static str,
@@ -31,8 +29,10 @@ pub struct Release {
     pub commit: &'static str,
     /// Files that are read.
     pub files: &'static [Pinned],
-    /// Makes the protocol of the files' texts.
-    pub make: fn(&Files, Source) -> Result<Protocol, ImportError>,
+    /// Texts in them.
+    pub texts: &'static [Text],
+    /// Makes the protocol of the texts.
+    pub make: fn(&Texts, Source) -> Result<Protocol, ImportError>,
 }
 
 /// A file of a release.
@@ -42,14 +42,12 @@ pub struct Pinned {
     pub path: &'static str,
     /// SHA-256 at the pinned commit.
     pub sha256: &'static str,
-    /// Whether an unpinned source may lack it.
-    pub optional: bool,
 }
 
 impl Pinned {
-    /// A file that every source must have.
+    /// A file.
     pub const fn new(path: &'static str, sha256: &'static str) -> Self {
-        Self { path, sha256, optional: false }
+        Self { path, sha256 }
     }
 }
 
@@ -62,33 +60,49 @@ pub enum ImportError {
     Unreadable { file: String, from: String, message: String },
     /// A file is not the pinned one.
     #[error(
-        "{file} has SHA-256 {found}, pinned is {pinned}; import the file of commit {commit}, or pass --unpinned and have every record marked"
+        "{file} has SHA-256 {found}, pinned is {pinned}; import the file of commit {commit}, and put wording of your own into a \
+         protocol file with `base = \"{protocol}\"`"
     )]
-    Hash { file: &'static str, found: String, pinned: &'static str, commit: &'static str },
-    /// A file is not Python.
-    #[error("{file}: not parsed as Python: {message}")]
-    Syntax { file: &'static str, message: String },
-    /// A text is not where it is expected.
-    #[error("{file}: {wanted} was not found{near}; the file's structure has changed", near = .line.map(|line| format!(" (looked near line {line})")).unwrap_or_default())]
-    Shape {
+    Hash {
         file: &'static str,
-        wanted: String,
-        /// Line near which it was looked for.
-        line: Option<usize>,
+        found: String,
+        pinned: &'static str,
+        commit: &'static str,
+        protocol: &'static str,
     },
+    /// A text cannot be read, or has another form than the protocol needs.
+    #[error("{release}: text {text} ({place}): {message}")]
+    Text { release: &'static str, text: String, place: String, message: String },
 }
 
 impl Release {
     /// Makes the protocol out of the files.
     ///
     /// # Errors
-    /// A file of another hash (unless `unpinned`), or whose structure is not the expected one.
-    pub fn import(&self, files: &Files, unpinned: bool) -> Result<Protocol, ImportError> {
-        let (hashes, pinned) = self.hashes(files, unpinned)?;
-        // The hashes decide: the pinned texts are the pinned commit's wherever they were read.
-        let commit = if pinned { self.commit.to_owned() } else { files.commit.clone() };
-        let source = Source { repository: self.repository.to_owned(), commit, files: hashes, pinned };
-        (self.make)(files, source)
+    /// A file of another hash, or a text that is not at its place.
+    pub fn import(&self, files: &Files) -> Result<Protocol, ImportError> {
+        let files_by_hash = self.hashes(files)?;
+        let texts = Texts::read(self.name, self.texts, files)?;
+        // The hashes decide: the texts are the pinned commit's wherever they were read.
+        self.protocol(&texts, files_by_hash, true)
+    }
+
+    /// The protocol with other texts in the place of the release's, and marked as such.
+    ///
+    /// # Errors
+    /// A text is missing or has another form.
+    pub fn with_texts(&self, texts: &Texts) -> Result<Protocol, ImportError> {
+        self.protocol(texts, BTreeMap::new(), false)
+    }
+
+    fn protocol(
+        &self,
+        texts: &Texts,
+        files: BTreeMap<String, String>,
+        pinned: bool,
+    ) -> Result<Protocol, ImportError> {
+        let (repository, commit) = (self.repository.to_owned(), self.commit.to_owned());
+        (self.make)(texts, Source { repository, commit, files, pinned })
     }
 
     /// The imported protocol that a cache folder holds; `None` where none was imported.
@@ -104,30 +118,27 @@ impl Release {
         self.files.iter().any(|pinned| (pinned.path, pinned.sha256) == (file, hash))
     }
 
-    /// SHA-256 of each file that is there, and whether all are the pinned ones.
-    fn hashes(&self, files: &Files, unpinned: bool) -> Result<(BTreeMap<String, String>, bool), ImportError> {
+    /// SHA-256 of each file.
+    fn hashes(&self, files: &Files) -> Result<BTreeMap<String, String>, ImportError> {
         let mut hashes = BTreeMap::new();
-        let mut pinned = true;
         for file in self.files {
-            let Some(text) = files.get(file.path) else {
-                let message = "it is not there; name a checkout of the whole repository".to_owned();
-                if !unpinned || !file.optional {
-                    let from = files.commit.clone();
-                    return Err(ImportError::Unreadable { file: file.path.to_owned(), from, message });
-                }
-                pinned = false;
-                continue;
-            };
+            let text = files.get(file.path).ok_or_else(|| ImportError::Unreadable {
+                file: file.path.to_owned(),
+                from: self.repository.to_owned(),
+                message: "it is not there; name a checkout of the whole repository".to_owned(),
+            })?;
             let found = paravt_files::sha256(text);
             if found != file.sha256 {
-                if !unpinned {
-                    let commit = self.commit;
-                    return Err(ImportError::Hash { file: file.path, found, pinned: file.sha256, commit });
-                }
-                pinned = false;
+                return Err(ImportError::Hash {
+                    file: file.path,
+                    found,
+                    pinned: file.sha256,
+                    commit: self.commit,
+                    protocol: self.name,
+                });
             }
             hashes.insert(file.path.to_owned(), found);
         }
-        Ok((hashes, pinned))
+        Ok(hashes)
     }
 }

@@ -6,8 +6,6 @@ use indexmap::IndexMap;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{AgentLoop, Instructions, PromptMode, Protocol, Source, Template, Tool};
 
-use super::ImportError;
-
 /// The one mode of an agent's protocol.
 const MODE: &str = "agent";
 
@@ -80,17 +78,4 @@ pub fn text(text: impl Into<String>) -> Piece {
 /// A slot of a template.
 pub fn slot(name: &str) -> Piece {
     Piece::Slot(name.to_owned())
-}
-
-/// A text with slots in braces, as `str.format` has it.
-///
-/// # Errors
-/// A brace without its partner, or a slot without a name.
-pub fn format_template(file: &'static str, name: &str, text: &str) -> Result<Template, ImportError> {
-    Template::read(text).map_err(|problem| shape(file, format!("{name} as text with slots ({problem})")))
-}
-
-/// The error of a text that is not where it is expected.
-pub fn shape(file: &'static str, wanted: impl Into<String>) -> ImportError {
-    ImportError::Shape { file, wanted: wanted.into(), line: None }
 }

@@ -4,7 +4,7 @@
 //! those of the paper's evaluation as others report it: 30 turns, 32 thousand tokens, temperature 0.01. Options are in
 //! our words. A chat API ends the model's turn before a result, which the trainer's token stream does not.
 
-use paravt_python::{PyValue, literal_regex, loads, strip};
+use paravt_python::strip;
 use paravt_suite::agent::Reference;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
@@ -14,20 +14,16 @@ use paravt_suite::record::{Outcome, Score};
 use paravt_suite::reference::{Tag, ToolSyntax};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
-use regex::Regex;
 
 use super::{MAX_ANSWER_CHARS, judged_answer, rule_score};
-use crate::import::parts::{Parts, format_template, protocol, questions, shape};
-use crate::import::shapes::Module;
-use crate::import::{Files, ImportError, Pinned, Release};
+use crate::import::parts::{Parts, protocol, questions, slot, text};
+use crate::import::{ImportError, Pinned, Release, Text, Texts};
 
 /// PyVision-Video's rules; its episodes are those of [`Tool`](crate::pyvision::Tool).
 pub const REFERENCE: Reference =
     Reference { name: "pyvision", syntax: &PyVision, scorer: &PyVision, agent_loop: None };
 
 const TEMPLATES: &str = "verl_agents/verl/utils/dataset/rl_system_prompt_template.json";
-/// Key of the template that the data set with text-only prompts takes.
-const TEMPLATE: &str = "vis_tool_with_img_info_video_v4";
 const DATA: &str = "verl_agents/verl/utils/dataset/rl_dataset_wo_mm_hint.py";
 const TOOL: &str =
     "verl_agents/verl/workers/agent/envs/agents_x/safe_persis_python_exe_tool_wo_video_hint.py";
@@ -53,6 +49,21 @@ pub static RELEASE: Release = Release {
             "verl_agents/verl/utils/reward_score/rule_match_verify.py",
             "a21a1130b20d57baf21217813d19ad4ea054310eae6794d1d0c24a5ebab9a7bd",
         ),
+    ],
+    texts: &[
+        Text::python("opening", TEMPLATES, 19318..22135),
+        Text::python("video", DATA, 5635..5907).slots(&["width", "height", "frames", "fps"]),
+        Text::python("open", TOOL, 14844..14876),
+        Text::python("printed", TOOL, 14936..14970).slots(&["stdout"]),
+        Text::python("heading", TOOL, 15030..15047),
+        Text::python("close", TOOL, 15177..15213),
+        Text::python("figure.open", TOOL, 13897..13929).slots(&["index"]),
+        Text::python("figure.close", TOOL, 14058..14091).slots(&["index"]),
+        Text::python("raised", TOOL, 16113..16171).slots(&["reason"]),
+        Text::raw("neither.word", TOOL, 12305..12312),
+        Text::python("neither", TOOL, 12153..12234),
+        Text::python("forbidden", TOOL, 9990..10025),
+        Text::python("late", TOOL, 5022..5041),
     ],
     make,
 };
@@ -112,112 +123,37 @@ pub(crate) fn rules(texts: CodeTexts) -> CodeRules {
     }
 }
 
-/// The template of the first prompt.
-fn prompt(files: &Files) -> Result<Template, ImportError> {
-    let wanted = || shape(TEMPLATES, TEMPLATE);
-    let Ok(PyValue::Dict(templates)) = loads(files.required(TEMPLATES)?) else { return Err(wanted()) };
-    let text = templates.into_iter().find_map(|(key, value)| match value {
-        PyValue::Str(text) if key == TEMPLATE => Some(text),
-        _ => None,
-    });
-    let template = format_template(TEMPLATES, TEMPLATE, &text.ok_or_else(wanted)?)?;
-    Ok(renamed(template, &[("query", "question")]))
+/// The template of the first prompt, with our name of the question.
+fn prompt(texts: &Texts) -> Result<Template, ImportError> {
+    texts.format("opening", &texts.text("opening")?.replace("{query}", "{question}"))
 }
 
-/// Slots under our names.
-fn renamed(mut template: Template, names: &[(&str, &str)]) -> Template {
-    for piece in &mut template.0 {
-        if let Piece::Slot(slot) = piece
-            && let Some((_, ours)) = names.iter().find(|(theirs, _)| theirs == slot)
-        {
-            *slot = (*ours).to_owned();
-        }
-    }
-    template
-}
-
-/// A raw turn of the user without the marks of the chat format.
-fn turn(raw: &Template) -> Option<Template> {
-    let mut pieces = raw.0.clone();
-    if let Some(Piece::Text(first)) = pieces.first_mut() {
-        *first = first.strip_prefix("\n<|im_start|>user\n")?.to_owned();
-    }
-    if let Some(Piece::Text(last)) = pieces.last_mut() {
-        *last = last.strip_suffix("<|im_end|>\n<|im_start|>assistant\n")?.to_owned();
-    }
-    Some(Template(pieces))
-}
-
-/// The texts of results: what a call printed, with and without figures, and the errors.
-fn texts(files: &Files) -> Result<CodeTexts, ImportError> {
-    let text = files.required(TOOL)?;
-    let module = Module::parse(TOOL, text)?;
-    let execute = module.class("MultiModalPythonTool_wo_Video_Hint")?.function("execute")?;
-    let wanted = |what: &str| shape(TOOL, what);
-    let turns: Vec<Template> = execute.sums("obs").iter().filter_map(turn).collect();
-    let of = |slot: &'static str| turns.iter().filter(move |turn| turn.slots().eq([slot]));
-    let plain = of("obs_content").next().ok_or_else(|| wanted("the result without figures"))?;
-    let (result, heading, figure) =
-        with_figures(&execute).ok_or_else(|| wanted("the result with figures"))?;
-    let filled = |template: &Template, name: &str| template.render(&[(name, "1"), ("figures", "")]).ok();
-    if filled(plain, "obs_content") != filled(&result, "stdout") {
-        return Err(wanted("one result with and without figures"));
-    }
-    // All errors are written alike, and one reason has a word in front.
-    let errors: Vec<&Template> = of("error_msg").collect();
-    let around = |template: &Template| {
-        let (before, after) = template.around("error_msg")?;
-        Some((before.render(&[]).ok()?, after.render(&[]).ok()?))
-    };
-    let (word, error) = errors
-        .first()
-        .zip(
-            errors
-                .iter()
-                .min_by_key(|template| around(template).map_or(usize::MAX, |(before, _)| before.len())),
-        )
-        .and_then(|(first, plain)| {
-            Some((around(first)?.0.strip_prefix(&around(plain)?.0)?.to_owned(), *plain))
-        })
-        .ok_or_else(|| wanted("the errors"))?;
-    let sentence = execute.sums("error_msg").into_iter().next().and_then(|first| first.render(&[]).ok());
-    let raised = |pattern: &Regex| pattern.captures(text).map(|found| found[1].to_owned());
-    let forbidden = literal_regex(r#"if regex\.search\([^\n]*\n\s*raise RuntimeError\("([^"]+)"\)"#);
-    let data = Module::parse(DATA, files.required(DATA)?)?.function("transfer_to_rl_form_video")?;
-    let video = data.template_with(&["width", "height", "video_length", "fps:.2f"])?;
+/// The texts of results: what a call printed, with and without figures, and the errors. A message is the same whether the
+/// tool writes it at once or, with figures, in parts.
+fn code_texts(texts: &Texts) -> Result<CodeTexts, ImportError> {
+    let (open, close) = (texts.text("open")?, texts.text("close")?);
+    let mut result = vec![text(&open)];
+    result.extend(texts.template("printed")?.0);
+    result.extend([slot("figures"), text(&close)]);
+    let figure =
+        [texts.template("figure.open")?.0, vec![slot("figure")], texts.template("figure.close")?.0].concat();
     Ok(CodeTexts {
-        video: renamed(video, &[("video_length", "frames")]),
-        result,
-        heading,
-        figure,
-        error: renamed(error.clone(), &[("error_msg", "reason")]),
-        raised: renamed(execute.template_with(&["error"])?, &[("error", "reason")]),
-        neither: word + &sentence.ok_or_else(|| wanted("the error of a turn without code"))?,
-        forbidden: raised(&forbidden).ok_or_else(|| wanted("the error of forbidden code"))?,
-        late: module.class("PersistentWorker")?.function("execute")?.keyed_text("error")?,
+        video: texts.template("video")?,
+        result: merged(result),
+        heading: texts.text("heading")?,
+        figure: Template(figure),
+        error: Template(vec![text(open), slot("reason"), text(close)]),
+        raised: texts.template("raised")?,
+        neither: texts.text("neither.word")? + &texts.text("neither")?,
+        forbidden: texts.text("forbidden")?,
+        late: texts.text("late")?,
     })
 }
 
-/// The result with figures, what stands before them, and what stands around each: the tool writes them piece by piece.
-fn with_figures(execute: &Module<'_>) -> Option<(Template, String, Template)> {
-    let pieces = execute.keyed_templates("text");
-    let has = |slot: &'static str| move |piece: &&Template| piece.slots().eq([slot]);
-    let mut tags = pieces.iter().filter(has("image_clue_idx"));
-    let slot = |name: &str| Piece::Slot(name.to_owned());
-    let figure = [tags.next()?.0.clone(), vec![slot("figure")], tags.next()?.0.clone()].concat();
-    let figure = renamed(Template(figure), &[("image_clue_idx", "index")]);
-    let at = pieces.iter().position(|piece| has("obs_content")(&piece))?;
-    let (before, printed) = (pieces.get(at.checked_sub(1)?)?, &pieces[at]);
-    let (heading, after) = (pieces.get(at + 1)?, pieces.get(at + 2)?);
-    let result = [before.0.clone(), printed.0.clone(), vec![slot("figures")], after.0.clone()].concat();
-    let result = merged(renamed(Template(result), &[("obs_content", "stdout")]));
-    Some((result, heading.render(&[]).ok()?, figure))
-}
-
 /// Neighbouring texts as one.
-fn merged(template: Template) -> Template {
+fn merged(found: Vec<Piece>) -> Template {
     let mut pieces: Vec<Piece> = Vec::new();
-    for piece in template.0 {
+    for piece in found {
         match (pieces.last_mut(), piece) {
             (Some(Piece::Text(before)), Piece::Text(text)) => before.push_str(&text),
             (_, piece) => pieces.push(piece),
@@ -226,7 +162,7 @@ fn merged(template: Template) -> Template {
     Template(pieces)
 }
 
-fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
+fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
     Ok(Protocol {
         reference: Some(REFERENCE.name.to_owned()),
         ..protocol(Parts {
@@ -235,7 +171,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             system: String::new(),
             tool: ("python", 1),
             questions: questions([("choice", "{question}\nOptions:\n{options}"), ("open", "{question}")]),
-            agent: AgentLoop { opening: prompt(files)?, ..agent(rules(texts(files)?)) },
+            agent: AgentLoop { opening: prompt(texts)?, ..agent(rules(code_texts(texts)?)) },
             max_tokens: 10_240,
         })
     })

@@ -18,8 +18,7 @@ fn given(variable: &str) -> PathBuf {
 
 fn protocol() -> Protocol {
     let checkout = given("PARAVT_PYVISION");
-    let protocol =
-        RELEASE.import(&read_files(&RELEASE, checkout.to_str().unwrap(), false).unwrap(), false).unwrap();
+    let protocol = RELEASE.import(&read_files(&RELEASE, checkout.to_str().unwrap()).unwrap()).unwrap();
     protocol.check().unwrap();
     protocol
 }

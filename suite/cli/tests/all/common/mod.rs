@@ -4,11 +4,14 @@ pub(crate) mod recipes;
 pub(crate) mod server;
 
 use std::borrow::BorrowMut;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use paravt_agents::releases;
 use paravt_suite::record::{Measured, Record};
+use paravt_upstream::import::Texts;
 
 /// All splits, in the order of the paper's table.
 pub(crate) const SPLITS: [&str; 7] =
@@ -64,38 +67,23 @@ pub(crate) fn world() -> &'static Path {
         .path()
 }
 
-/// A repository of the reference in words of this suite's own, with the structure of the release.
-pub(crate) fn standin() -> &'static Path {
-    static DIR: OnceLock<tempfile::TempDir> = OnceLock::new();
-    DIR.get_or_init(|| {
-        let dir = tempfile::tempdir().unwrap();
-        let standin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../upstream/tests/standin");
-        std::fs::create_dir_all(dir.path().join("paravt/eval")).unwrap();
-        for file in ["paravt/eval/driver.py", "paravt/eval/utils.py"] {
-            std::fs::copy(standin.join(file), dir.path().join(file)).unwrap();
-        }
-        for arguments in [&["init", "--quiet"][..], &["add", "."], &["commit", "--quiet", "-m", "stand-in"]] {
-            let mut git = Command::new("git");
-            for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
-                git.env_remove(variable);
-            }
-            git.arg("-C").arg(dir.path()).args(["-c", "user.name=n", "-c", "user.email=n@localhost"]);
-            assert!(git.args(arguments).status().unwrap().success());
-        }
-        dir
-    })
-    .path()
+/// Stores the protocol of a release in the stand-in's words, as an import would store it: the file.
+pub(crate) fn store_standin(name: &str, cache: &Path) -> PathBuf {
+    let release = releases().find(|release| release.name == name).unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../upstream/tests/standin");
+    let words = std::fs::read(folder.join(format!("{name}.json"))).unwrap();
+    let words: BTreeMap<String, String> = serde_json::from_slice(&words).unwrap();
+    let protocol = release.with_texts(&Texts::of(words)).unwrap();
+    paravt_suite::protocol::cache::store(cache, &protocol).unwrap()
 }
 
-/// A cache that holds the words of [`standin`].
+/// A cache that holds the reference's protocol in the stand-in's words.
 pub(crate) fn imported() -> &'static Path {
     static CACHE: OnceLock<tempfile::TempDir> = OnceLock::new();
     CACHE
         .get_or_init(|| {
             let dir = tempfile::tempdir().unwrap();
-            let mut command = bench();
-            command.env("PARAVT_BENCH_CACHE", dir.path());
-            ok(command.args(["protocol", "import", "--unpinned", "--from"]).arg(standin()));
+            store_standin("paravt", dir.path());
             dir
         })
         .path()

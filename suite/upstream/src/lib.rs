@@ -3,7 +3,6 @@
 //! and PyVision-Video, each with its tool calls and its scoring. All other agents are in `paravt-agents`, with the list of
 //! all.
 
-mod depth;
 pub mod import;
 pub mod paravt;
 pub mod pyvision;

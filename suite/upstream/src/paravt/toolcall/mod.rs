@@ -1,6 +1,7 @@
 //! The three tool-call parsers of the release and the driver's reading of a window. They disagree on
 //! purpose: each is exact to its own source.
 
+mod depth;
 mod driver;
 mod hermes;
 mod python_call;
@@ -8,7 +9,7 @@ mod python_source;
 mod python_value;
 mod structured;
 
-pub use crate::depth::TooDeep;
+pub use depth::TooDeep;
 pub use driver::{parse_driver, parse_video_zoom, time_value, window};
 pub use hermes::{Extracted, ExtractedCall, extract_hermes, has_parseable_tool_call};
 pub use python_call::{PythonCall, parse_python_function_call};

@@ -3,9 +3,9 @@
 use paravt_python::{PyValue, is_space, strip};
 use rustpython_parser::ast::{Expr, ExprCall};
 
+use super::depth::TooDeep;
 use super::python_source::{expression, keyword_name};
 use super::python_value::{Literal, literal};
-use crate::depth::TooDeep;
 
 /// One parsed call.
 #[derive(Debug, Clone, PartialEq)]

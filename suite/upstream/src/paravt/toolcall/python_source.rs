@@ -6,7 +6,7 @@ use rustpython_parser::lexer::{LexResult, lex};
 use rustpython_parser::{Mode, Tok, parse_tokens};
 use unicode_normalization::UnicodeNormalization as _;
 
-use crate::depth::{Nesting, TooDeep};
+use super::depth::{Nesting, TooDeep};
 
 /// Open brackets at which CPython's tokenizer gives up with a syntax error.
 const MAX_BRACKETS: usize = 200;

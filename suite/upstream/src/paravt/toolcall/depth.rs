@@ -12,13 +12,9 @@ const MAX_NESTING_TOKENS: usize = 2000;
 
 /// Counts the tokens that may nest the tree which is being read.
 #[derive(Debug, Default)]
-pub(crate) struct Nesting {
-    /// Of the statement that is being read.
-    statement: usize,
-    /// Blocks around it.
-    blocks: usize,
-    /// Each `elif` lies within the one before it.
-    branches: usize,
+pub(super) struct Nesting {
+    /// Of the expression that is being read.
+    tokens: usize,
 }
 
 impl Nesting {
@@ -26,20 +22,17 @@ impl Nesting {
     ///
     /// # Errors
     /// The tree could be too deep.
-    pub(crate) fn add(&mut self, token: &Tok) -> Result<(), TooDeep> {
+    pub(super) fn add(&mut self, token: &Tok) -> Result<(), TooDeep> {
         match token {
-            Tok::Newline => self.statement = 0,
-            Tok::Indent => self.blocks += 1,
-            Tok::Dedent => self.blocks = self.blocks.saturating_sub(1),
-            Tok::Elif => self.branches += 1,
+            Tok::Newline => self.tokens = 0,
             Tok::String { value, kind: StringKind::FString | StringKind::RawFString, .. } => {
-                self.statement += in_braces(value);
+                self.tokens += in_braces(value);
             }
             Tok::Comma | Tok::Equal | Tok::String { .. } | Tok::Float { .. } => {}
-            Tok::Rpar | Tok::Rsqb | Tok::Rbrace => {}
-            _ => self.statement += 1,
+            Tok::Rpar | Tok::Rsqb | Tok::Rbrace | Tok::Dedent => {}
+            _ => self.tokens += 1,
         }
-        if self.statement + self.blocks + self.branches > MAX_NESTING_TOKENS {
+        if self.tokens > MAX_NESTING_TOKENS {
             return Err(TooDeep);
         }
         Ok(())

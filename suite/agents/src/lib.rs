@@ -148,7 +148,9 @@ fn check_rules(protocol: &str, agent_loop: &AgentLoop, found: &Reference) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paravt_suite::protocol::native;
+    use paravt_suite::protocol::{
+        CallMessages, Encoding, Fidelity, Filter, FramePolicy, Overview, SizeRule, native,
+    };
 
     #[test]
     fn a_protocol_finds_its_reference_by_name_or_is_refused() {
@@ -162,5 +164,36 @@ mod tests {
             error.starts_with("protocol native: unknown reference `made-up`; this build has paravt, "),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_rule_that_the_loop_does_not_have_or_needs_is_named() {
+        let fails = |name: &str, change: &dyn Fn(&mut AgentLoop)| {
+            let mut protocol = native::protocol();
+            let size = FramePolicy::new(SizeRule::Multiple(28), Filter::Area, Encoding::Png);
+            let mut agent_loop = AgentLoop { frames: Some(size), ..AgentLoop::new(Fidelity::Variant, 3) };
+            change(&mut agent_loop);
+            (protocol.reference, protocol.agent) = (Some(name.to_owned()), Some(agent_loop));
+            reference(&protocol).err().map(|error| error.to_string())
+        };
+        let tries = |agent_loop: &mut AgentLoop| agent_loop.tries.count = 3;
+        let overview = |agent_loop: &mut AgentLoop| {
+            agent_loop.frames.as_mut().unwrap().overview = Some(Overview::default());
+        };
+        let apart = |agent_loop: &mut AgentLoop| agent_loop.harness.calls = CallMessages::Apart;
+        let refused = |name: &str, field: &str| {
+            Some(format!(
+                "protocol native: agent.{field}: the loop of reference `{name}` has no such rule; leave it out"
+            ))
+        };
+        assert_eq!(fails("framethinker", &tries), None);
+        assert_eq!(fails("conan", &tries), refused("conan", "tries"));
+        assert_eq!(fails("conan", &overview), None);
+        assert_eq!(fails("eva", &overview), refused("eva", "frames.overview"));
+        assert_eq!(fails("longvt", &apart), None);
+        assert_eq!(fails("videozoomer", &apart), refused("videozoomer", "harness.calls"));
+        let needed = "protocol native: agent.clips: missing: the loop of reference `video-o3` needs it";
+        assert_eq!(fails("video-o3", &overview).as_deref(), Some(needed));
+        assert_eq!(fails("paravt", &|agent_loop| agent_loop.frames = None), None);
     }
 }

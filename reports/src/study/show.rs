@@ -288,10 +288,8 @@ fn section(text: &mut Text, answer: &Answer) {
 
 /// What an interval over this many seeds leaves out.
 pub(crate) fn unseen_failures(seeds: usize) -> String {
-    format!(
-        "where up to {:.0} % of all trainings failed, {seeds} seeds could have shown none (5 % of the time)",
-        100.0 * unseen(seeds)
-    )
+    let share = 100.0 * unseen(seeds);
+    format!("where {share:.0} % of all trainings fail, {seeds} seeds show none 5 times in 100")
 }
 
 fn tone(finding: Finding) -> Tone {

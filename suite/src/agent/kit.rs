@@ -126,7 +126,7 @@ impl<'a> Kit<'a> {
     /// Asks the model.
     ///
     /// # Errors
-    /// There is no reply that the plan can use.
+    /// The call failed, or the plan cannot use the reply.
     pub async fn ask(&mut self, ask: Ask) -> Result<Completion, SampleError> {
         let Ask { step, max_tokens, tools, class, mut then, chat_template } = ask;
         // The messages travel with the request and come back: frames are shared, text is not copied.

@@ -224,7 +224,7 @@ impl<'a> Kit<'a> {
     /// The text of a reply, or what it becomes where its answer is generated a second time.
     ///
     /// # Errors
-    /// There is no second reply.
+    /// The second call failed, or the plan cannot use its reply.
     pub async fn continue_answer(
         &mut self,
         agent_loop: &AgentLoop,

@@ -145,7 +145,7 @@ impl Texts {
 
     fn value(&self, name: &str) -> Result<&Value, ImportError> {
         let found = self.found.get(name).map(|found| &found.value);
-        found.ok_or_else(|| self.error(name, "there is no such text"))
+        found.ok_or_else(|| self.error(name, "the release has no text of this name"))
     }
 }
 
@@ -278,6 +278,11 @@ n = 5
         assert!(read("z + \"!\"", &[]).unwrap_err().to_string().contains("more values"));
         let none = Texts::of([("t", "{")]);
         assert!(none.template("t").unwrap_err().to_string().starts_with("stand-in: text t (as given): "));
-        assert!(none.text("u").unwrap_err().to_string().contains("text u (nowhere): there is no such text"));
+        assert!(
+            none.text("u")
+                .unwrap_err()
+                .to_string()
+                .contains("text u (nowhere): the release has no text of this name")
+        );
     }
 }

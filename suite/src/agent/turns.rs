@@ -26,11 +26,7 @@ impl<R: FrameRules> Loop for R {
 /// # Errors
 /// A call of the model failed, the video gives no frames, or the protocol lacks a text.
 pub async fn converse(kit: &mut Kit<'_>, rules: &dyn FrameRules) -> Result<String, SampleError> {
-    let (agent_loop, policy) = kit.frame_loop()?;
-    kit.require_video()?;
-    let system = kit.system_text()?;
-    let video = kit.require_facts().await?;
-    let policy = policy.of(&video);
+    let FrameSetup { agent_loop, policy, system, video } = kit.set_up_frames().await?;
     let broken = |error: RenderError| protocol_error("open", &error);
     let of_try = render::system_of_try(agent_loop, &policy, kit.number_of_try()).map_err(broken)?;
     let mut seen = Vec::new();
@@ -168,7 +164,31 @@ impl Loop for OneTurn {
     }
 }
 
+/// What a loop with frames of its own starts from.
+pub struct FrameSetup<'a> {
+    /// The protocol's loop.
+    pub agent_loop: &'a AgentLoop,
+    /// Its frames for the length of the video.
+    pub policy: FramePolicy,
+    /// System text of the run's mode.
+    pub system: String,
+    /// The video.
+    pub video: VideoFacts,
+}
+
 impl<'a> Kit<'a> {
+    /// Loop, system text and video of the sample.
+    ///
+    /// # Errors
+    /// The protocol has no frames of its own or not the mode, or the video cannot be read.
+    pub async fn set_up_frames(&mut self) -> Result<FrameSetup<'a>, SampleError> {
+        let (agent_loop, policy) = self.frame_loop()?;
+        self.require_video()?;
+        let system = self.system_text()?;
+        let video = self.require_facts().await?;
+        Ok(FrameSetup { agent_loop, policy: policy.of(&video), system, video })
+    }
+
     /// The protocol's loop and its frames.
     ///
     /// # Errors

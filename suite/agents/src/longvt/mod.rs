@@ -10,6 +10,7 @@ pub mod answers;
 use std::collections::{BTreeMap, BTreeSet};
 
 use paravt_python::{float, repr_float, strip};
+use paravt_suite::agent::turns::FrameSetup;
 use paravt_suite::agent::{Ask, Conversation, Kit, Loop, Reference, SpecialFields, protocol_error, scored};
 use paravt_suite::media::{Sampling as Frames, VideoFacts, VideoRequest, frame_indices};
 use paravt_suite::message::{Message, Part, Role, StructuredCall};
@@ -175,11 +176,7 @@ impl Loop for LongVt {
     /// request alone has the results. A call that cannot be read ends the conversation.
     fn run<'a>(&'a self, kit: &'a mut Kit<'_>) -> Conversation<'a> {
         Box::pin(async move {
-            let (agent_loop, policy) = kit.frame_loop()?;
-            kit.require_video()?;
-            let system = kit.system_text()?;
-            let video = kit.require_facts().await?;
-            let policy = policy.of(&video);
+            let FrameSetup { agent_loop, policy, system, video } = kit.set_up_frames().await?;
             let shown = kit.show_overview(&policy, &video, |wanted| overview(wanted, &video)).await?;
             let frames = kit.frame_parts(&policy, &shown, None);
             let frames = frames.map_err(|error| protocol_error("open", &error))?;

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use paravt_python::strip;
-use paravt_suite::agent::turns::message;
+use paravt_suite::agent::turns::{FrameSetup, message};
 use paravt_suite::agent::{
     Ask, Conversation, Kit, Loop, NoFrames, Reference, Shown, SpecialFields, protocol_error, scored as texts,
 };
@@ -132,14 +132,10 @@ impl Loop for VideoO3 {
     /// The whole video, then a clip of it for the call of each reply; the last result asks for the answer.
     fn run<'a>(&'a self, kit: &'a mut Kit<'_>) -> Conversation<'a> {
         Box::pin(async move {
-            let (agent_loop, policy) = kit.frame_loop()?;
+            let FrameSetup { agent_loop, policy, system, video } = kit.set_up_frames().await?;
             let Some(clips) = &agent_loop.clips else {
                 return Err(protocol_error("open", &"the protocol has no `agent.clips`"));
             };
-            kit.require_video()?;
-            let system = kit.system_text()?;
-            let video = kit.require_facts().await?;
-            let policy = policy.of(&video);
             let (frames, slots) = first_video(kit, clips, &policy, &video).await?;
             kit.open(system, (Some(&video), &slots), frames)?;
             let template: Arc<str> = clips.chat_template.as_str().into();

@@ -41,10 +41,6 @@ pub(crate) struct Args {
     data: DataArgs,
 }
 
-/// Of a recipe that needs nothing of the machine.
-const OWN: &str =
-    "changes nothing here: an embedded recipe trains and asks its own model in this process; leave it out";
-
 /// Codecs that the benchmarks' videos come in.
 const CODECS: [&str; 4] = ["h264", "hevc", "vp9", "av1"];
 
@@ -154,8 +150,12 @@ fn for_recipe(args: &Args, name: &str) -> anyhow::Result<Exit> {
             let (report, machine) = preflight::examine(preflight, &out, &args.data.root()?, None)?;
             (report, Some(machine))
         }
-        None if args.engine.is_some() => bail!("--engine: {OWN}"),
-        None if args.model.is_some() => bail!("--model: {OWN}"),
+        None if args.engine.is_some() => {
+            bail!("--engine: changes nothing here: {}; leave it out", reproduce::EMBEDS)
+        }
+        None if args.model.is_some() => {
+            bail!("--model: changes nothing here: {}; leave it out", reproduce::EMBEDS)
+        }
         None if args.json => (Report { recipe: name.to_owned(), findings: Vec::new() }, None),
         None => {
             println!("recipe {name} needs nothing of this machine beyond this program");

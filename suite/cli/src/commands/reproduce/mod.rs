@@ -234,6 +234,9 @@ fn is_full(error: &anyhow::Error) -> bool {
     !is_download && error.chain().any(|cause| cause.downcast_ref().is_some_and(is_full))
 }
 
+/// Why an embedded recipe reads no flag of a server or of a served model.
+pub(crate) const EMBEDS: &str = "an embedded recipe trains and asks its own model in this process";
+
 /// All flags that an embedded recipe reads, by their ids.
 const EMBEDDED: [&str; 22] = [
     "plan",
@@ -279,8 +282,7 @@ fn refuse(is_ignored: impl Fn(&str) -> bool, why: &str) -> anyhow::Result<()> {
 fn check_flags(args: &Args, recipe: &Recipe) -> anyhow::Result<()> {
     if args.cluster.launcher == Launcher::Local {
         if matches!(recipe, Recipe::Embedded(_)) {
-            let why = "an embedded recipe trains and asks its own model in this process";
-            refuse(|id| !EMBEDDED.contains(&id), why)?;
+            refuse(|id| !EMBEDDED.contains(&id), EMBEDS)?;
         }
         refuse(|id| JOBS.contains(&id), "it is for the jobs of --launcher slurm")?;
     }

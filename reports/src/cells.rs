@@ -214,7 +214,7 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
     Cell {
         task: manifest.task.name.clone(),
         title: manifest.task.title.clone(),
-        profile: manifest.plan.profile,
+        profile: manifest.plan.profile(),
         mode: manifest.plan.mode.to_string(),
         protocol: manifest.protocol.clone(),
         protocol_hash: manifest.protocol_hash.clone(),

@@ -157,7 +157,7 @@ impl Report {
             |run: &RunDigest| paper::SPLITS.iter().position(|(split, _)| *split == run.manifest.task.name);
         let placed = |(position, run)| RunDigest { position, ..run };
         let mut sorted: Vec<RunDigest> = runs.into_iter().enumerate().map(placed).collect();
-        sorted.sort_by_key(|run| (order(run).unwrap_or(usize::MAX), run.manifest.plan.profile));
+        sorted.sort_by_key(|run| (order(run).unwrap_or(usize::MAX), run.manifest.plan.profile()));
         // A probed run measures something else than any published number.
         let plain = |run: &&RunDigest| run.manifest.plan.probe.is_none();
         let rows = sorted.iter().map(|run| {

@@ -30,7 +30,7 @@ impl Varying {
     pub(crate) fn of(runs: &[&Manifest]) -> Self {
         let mut groups: BTreeMap<(&str, Profile), Vec<&Manifest>> = BTreeMap::new();
         for run in runs {
-            groups.entry((&run.task.name, run.plan.profile)).or_default().push(run);
+            groups.entry((&run.task.name, run.plan.profile())).or_default().push(run);
         }
         let mut fields = BTreeSet::new();
         let mut by_tool = true;

@@ -87,7 +87,7 @@ fn pair(base: &RunDigest, probed: &RunDigest) -> Probed {
     Probed {
         task: base.manifest.task.name.clone(),
         title: base.manifest.task.title.clone(),
-        profile: plan.profile,
+        profile: plan.profile(),
         run: base.manifest.display_name(),
         probe: plan.probe.map_or_else(String::new, |probe| probe.to_string()),
         pairs: pairs.len(),

@@ -64,7 +64,7 @@ pub(crate) fn repeats(runs: &[RunDigest]) -> Vec<Repeats> {
         Repeats {
             task: run.manifest.task.name.clone(),
             title: run.manifest.task.title.clone(),
-            profile: run.manifest.plan.profile,
+            profile: run.manifest.plan.profile(),
             run: run.manifest.display_name(),
             repeat,
             measures: measures(&run.samples, repeat),

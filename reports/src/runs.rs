@@ -89,13 +89,13 @@ impl Run {
     /// The records do not belong together.
     pub fn summary(&self) -> Result<Summary, ReportError> {
         let manifest = &self.manifest;
-        summarize(&manifest.task, &manifest.plan.switches, &manifest.records_selected(), &self.records)
+        summarize(&manifest.task, manifest.plan.switches(), &manifest.records_selected(), &self.records)
             .map_err(|source| ReportError::Summary { path: self.path.clone(), source })
     }
 
     /// Its samples, for pairs with those of other runs.
     pub fn samples(&self) -> Frame {
-        samples(&self.manifest.plan.switches, &self.records).frame
+        samples(self.manifest.plan.switches(), &self.records).frame
     }
 
     /// Counts the records up.

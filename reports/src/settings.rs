@@ -260,7 +260,7 @@ fn plan_differences(published: &Map<String, Value>, tools: bool, manifest: &Mani
             None => why.push(format!("{field} {} (published: not stated)", value_text(value))),
         }
     }
-    if manifest.plan.profile == Profile::Paper && manifest.plan.switches != Profile::Paper.switches() {
+    if manifest.plan.profile() == Profile::Paper && *manifest.plan.switches() != Profile::Paper.switches() {
         why.push("switches other than those of the paper profile".to_owned());
     }
     why

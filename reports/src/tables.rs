@@ -39,9 +39,9 @@ pub fn records<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Vec<Table> {
     let is_repeated = runs.iter().any(|run| run.manifest.plan.repeat > 1);
     let has_own = runs.iter().any(|run| run.manifest.fidelity.is_some());
     let of_run = |run: &Run| {
-        let samples = samples_in_full(&run.manifest.plan.switches, &run.records);
+        let samples = samples_in_full(run.manifest.plan.switches(), &run.records);
         let (split, name, profile) =
-            (&run.manifest.task.title, run.manifest.display_name(), run.manifest.plan.profile);
+            (&run.manifest.task.title, run.manifest.display_name(), run.manifest.plan.profile());
         let named = [("split", split.as_str()), ("run", &name), ("profile", profile.as_str())];
         [samples, calls(&run.records)].map(|table| {
             let table = table.under(named);

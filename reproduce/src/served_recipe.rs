@@ -398,9 +398,8 @@ impl Served {
     fn evaluation(&self, split: &Split, run: &Run, options: &GraphOptions) -> Evaluation {
         let config = self.config(split, run);
         // Dispatch changes no answer.
-        let RunConfig { concurrency, .. } = RunConfig::default();
-        let asked = RunConfig { concurrency, resume: false, retry_errors: None, ..config.clone() };
-        let calls = match config.max_parallel {
+        let asked = RunConfig { concurrency: None, resume: false, retry_errors: None, ..config.clone() };
+        let calls = match config.max_parallel() {
             0 => "any calls".to_owned(),
             1 => "1 call".to_owned(),
             calls => format!("{calls} calls"),
@@ -408,7 +407,7 @@ impl Served {
         // Whether another protocol's mode has the tool is known once its texts are there.
         let native = native::protocol();
         let is_plain = |mode| native.system_text(mode).is_ok() && !native.offers_tool(mode);
-        let turns = match config.max_turns {
+        let turns = match config.max_turns() {
             _ if config.mode.as_ref().is_some_and(is_plain) => String::new(),
             1 => ", 1 turn".to_owned(),
             turns => format!(", up to {turns} turns of {calls}"),
@@ -426,8 +425,8 @@ impl Served {
                 "{}: {}, {} frames {}{turns}, profile {}",
                 split.task,
                 config.mode.as_ref().map_or("the protocol's mode", PromptMode::as_str),
-                config.nframes,
-                match config.channel {
+                config.nframes(),
+                match config.channel() {
                     Channel::Image => "as images",
                     Channel::FramesVideo => "as one video",
                     Channel::Video => "of a video",
@@ -468,9 +467,9 @@ impl Served {
                 defaults.profile.unwrap_or_else(|| Profile::default_for(self.paper_row.as_deref())),
             ),
             mode: run.mode.as_ref().or(split.mode.as_ref()).or(defaults.mode.as_ref()).cloned(),
-            channel: split.channel.unwrap_or(defaults.channel),
-            nframes: split.nframes.unwrap_or(defaults.nframes),
-            max_turns: split.max_turns.unwrap_or(defaults.max_turns),
+            channel: split.channel.or(defaults.channel),
+            nframes: split.nframes.or(defaults.nframes),
+            max_turns: split.max_turns.or(defaults.max_turns),
             paper_row,
             ..defaults.clone()
         }
@@ -549,19 +548,22 @@ mod tests {
             let grounding = splits[0] == "charades";
             if config.paper_row.is_none() {
                 assert_eq!(
-                    (config.mode.clone(), config.channel == Channel::Video),
+                    (config.mode.clone(), config.channel() == Channel::Video),
                     (Some(PromptMode::named("direct")), grounding)
                 );
                 continue;
             }
             let mode = PromptMode::named(if grounding { "agentic_minimal" } else { "agentic_general" });
             assert_eq!(
-                (config.mode.clone(), config.channel == Channel::Video),
+                (config.mode.clone(), config.channel() == Channel::Video),
                 (Some(mode), grounding),
                 "{splits:?}"
             );
-            assert_eq!((config.nframes, config.max_turns, config.max_parallel), (64, 3, 5));
-            assert_eq!((config.crop, config.max_tokens), (CropMode::Frames, Some(2048)));
+            assert_eq!((config.nframes(), config.max_turns(), config.max_parallel()), (64, 3, 5));
+            assert_eq!(
+                (config.crop.unwrap_or(CropMode::Frames), config.max_tokens),
+                (CropMode::Frames, Some(2048))
+            );
             let switches = config.profile().switches();
             assert_eq!((config.profile(), switches.video_channel_frames), (Profile::Paper, 32));
         }

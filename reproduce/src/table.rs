@@ -98,8 +98,8 @@ pub(crate) fn recipe(name: &str) -> Result<Option<Served>, RecipeError> {
         *command = format!("{command} {flags}");
     }
     recipe.defaults.mode = row.mode.clone().or(recipe.defaults.mode);
-    recipe.defaults.max_turns = row.max_turns.unwrap_or(recipe.defaults.max_turns);
-    recipe.defaults.max_parallel = row.max_parallel.unwrap_or(recipe.defaults.max_parallel);
+    recipe.defaults.max_turns = row.max_turns.or(recipe.defaults.max_turns);
+    recipe.defaults.max_parallel = row.max_parallel.or(recipe.defaults.max_parallel);
     if !recipe.defaults.mode.as_ref().is_some_and(|mode| import::tool().modes.contains(mode)) {
         recipe.runs = vec![Run::named("no-tool")];
     }
@@ -152,8 +152,8 @@ mod tests {
     fn the_ablation_without_training_changes_dispatch_or_checkpoint() {
         let of = |name: &str| super::recipe(name).unwrap().unwrap();
         let (sequential, start) = (of("paravt-8b-sequential"), of("paravt-8b-sft"));
-        assert_eq!((sequential.defaults.max_parallel, sequential.model.as_str()), (1, "ParaVT/ParaVT-8B"));
-        assert_eq!((start.defaults.max_parallel, start.model.as_str()), (5, "mwxely/ParaVT-8B-SFT"));
+        assert_eq!((sequential.defaults.max_parallel(), sequential.model.as_str()), (1, "ParaVT/ParaVT-8B"));
+        assert_eq!((start.defaults.max_parallel(), start.model.as_str()), (5, "mwxely/ParaVT-8B-SFT"));
         for recipe in [sequential, start] {
             let splits: Vec<&str> = recipe.splits.iter().map(|split| split.task.as_str()).collect();
             assert_eq!(splits, ["videomme", "videomme_wsub", "lvbench", "mlvu"], "the columns of Table 2");
@@ -200,10 +200,10 @@ mod tests {
         assert_eq!(splits, ["videomme", "videomme_wsub", "longvideobench", "mlvu", "mmvu", "charades"]);
         for (_, asked, _) in graph.evaluations() {
             assert_eq!(
-                (asked.config.mode.clone(), asked.config.max_turns),
+                (asked.config.mode.clone(), asked.config.max_turns()),
                 (Some(PromptMode::named("reasoning")), 1)
             );
-            assert_eq!((asked.config.nframes, asked.config.max_tokens), (64, Some(2048)));
+            assert_eq!((asked.config.nframes(), asked.config.max_tokens), (64, Some(2048)));
             assert_eq!(asked.config.paper_row.as_deref(), Some("Video-Thinker-7B"));
         }
         let general =

@@ -278,7 +278,7 @@ mod released_code {
                     );
                     continue;
                 }
-                let ours = [config.nframes, config.max_parallel].map(|number| number.to_string());
+                let ours = [config.nframes(), config.max_parallel()].map(|number| number.to_string());
                 let same = [&theirs["main_nframes"], &theirs["max_parallel"]];
                 assert_eq!(
                     (mode, ours.each_ref()),
@@ -286,9 +286,9 @@ mod released_code {
                     "{}",
                     stage.name()
                 );
-                assert!(theirs["video_channel"] == "image_url" && config.channel == Channel::Image);
+                assert!(theirs["video_channel"] == "image_url" && config.channel() == Channel::Image);
                 // Without tools there is one turn, whatever the number.
-                assert!(mode == "direct" || config.max_turns.to_string() == theirs["max_turns"]);
+                assert!(mode == "direct" || config.max_turns().to_string() == theirs["max_turns"]);
                 assert!(stage.deviations().iter().any(|text| text.contains("failed request")));
             }
             assert_eq!(asked.len(), splits.len() + 1);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::message::{Content, Message, Part, StructuredCall, VideoPart};
 use crate::plan::RunPlan;
-use crate::settings::ToolDialect;
+use crate::settings::{SamplingParams, ToolDialect};
 
 /// Something that answers conversations.
 pub trait Backend: Send + Sync {
@@ -198,19 +198,9 @@ pub struct Generation {
     pub max_tokens: u32,
     /// 0 is greedy.
     pub temperature: f64,
-    /// Nucleus sampling; `None` leaves the backend's default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub top_p: Option<f64>,
-    /// Sampling from the k most probable tokens; 0 for no limit, `None` leaves the backend's default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub top_k: Option<u32>,
-    /// Divisor of positive logits (factor of negative ones) of tokens that the conversation already
-    /// holds; 1 is off, `None` leaves the backend's default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repetition_penalty: Option<f64>,
-    /// Texts that end the generation; they are not part of the answer.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stop: Vec<String>,
+    /// Sampling beside the temperature; the texts of `stop` are not part of the answer.
+    #[serde(flatten)]
+    pub sampling: SamplingParams,
     /// Seed for sampling; the reference driver sends none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
@@ -225,10 +215,7 @@ impl Generation {
         Self {
             max_tokens,
             temperature: 0.0,
-            top_p: None,
-            top_k: None,
-            repetition_penalty: None,
-            stop: Vec::new(),
+            sampling: SamplingParams::default(),
             seed: None,
             logprobs: false,
         }

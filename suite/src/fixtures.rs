@@ -124,8 +124,7 @@ pub fn said(record: &Record) -> Vec<String> {
 /// The tool loop of the release driver under a profile.
 pub fn plan(profile: Profile) -> RunPlan {
     RunPlan {
-        profile,
-        switches: profile.switches(),
+        rules: profile.into(),
         mode: PromptMode::named("agentic_general"),
         channel: Channel::Image,
         nframes: 4,

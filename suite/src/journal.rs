@@ -145,8 +145,8 @@ pub fn check_owner(manifest: &Manifest, record: &Record) -> Result<(), String> {
     Err(if record.protocol != manifest.protocol_hash {
         let (found, name, wanted) = (&record.protocol, &manifest.protocol, &manifest.protocol_hash);
         format!("recorded under protocol {found}, the run is of {name} ({wanted})")
-    } else if record.profile != plan.profile {
-        format!("recorded under profile {}, the run is of {}", record.profile, plan.profile)
+    } else if record.profile != plan.profile() {
+        format!("recorded under profile {}, the run is of {}", record.profile, plan.profile())
     } else if record.sample.task != manifest.task.name {
         format!("it belongs to split {}, the run to {}", record.sample.task, manifest.task.name)
     } else if record.epoch >= plan.repeat {

@@ -14,7 +14,7 @@
 //!
 //! let config = RunConfig::from_json(r#"{"profile": "strict", "nframes": 32}"#)?;
 //! let plan = config.plan(&native::protocol())?;
-//! assert_eq!((plan.profile, plan.nframes), (Profile::Strict, 32));
+//! assert_eq!((plan.profile(), plan.nframes), (Profile::Strict, 32));
 //! # Ok::<(), paravt_suite::evaluate::ConfigError>(())
 //! ```
 //!

@@ -1,5 +1,7 @@
 //! The nearest known name to one that was misspelt.
 
+use crate::settings::RequestSettings;
+
 /// Letters that a name needs to be looked for inside of another.
 const FEWEST_SHARED: usize = 3;
 
@@ -35,11 +37,14 @@ fn begins(name: &str, longer: &str) -> bool {
             .any(|letters| strsim::damerau_levenshtein(name, &beginning(letters)) <= 1)
 }
 
-/// For serde's "unknown field `x`, expected one of `a`, `b`": the expected field that is most like it.
+/// For serde's "unknown field `x`, expected one of `a`, `b`": the expected field that is most like it. Of a structure
+/// that lists none, settings of requests are expected.
 pub fn expected_field(message: &str) -> Option<String> {
     let rest = message.split("unknown field `").nth(1)?;
     let (unknown, expected) = rest.split_once('`')?;
-    nearest(unknown, expected.split('`').skip(1).step_by(2)).map(str::to_owned)
+    let listed: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+    let expected = if listed.is_empty() { &RequestSettings::FIELDS[..] } else { &listed };
+    nearest(unknown, expected.iter().copied()).map(str::to_owned)
 }
 
 /// A line for the end of a message that suggests a name; empty without one.

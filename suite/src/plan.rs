@@ -4,17 +4,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::media::paired_frames;
 use crate::probe::Probe;
-use crate::profile::{Profile, Switches};
+use crate::profile::{Profile, Rules, Switches};
 use crate::protocol::{Fidelity, PromptMode, Protocol};
 use crate::settings::{RequestSettings, ToolDialect};
 
 /// Settings that decide what is sent and scored. Two runs are comparable where these and the data agree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunPlan {
-    /// Profile.
-    pub profile: Profile,
-    /// The switches that the profile set.
-    pub switches: Switches,
+    /// Profile, with the switches that it sets.
+    #[serde(flatten)]
+    pub rules: Rules,
     /// Prompt mode.
     pub mode: PromptMode,
     /// Channel of the overview.
@@ -46,6 +45,16 @@ pub struct RunPlan {
 }
 
 impl RunPlan {
+    /// Profile.
+    pub fn profile(&self) -> Profile {
+        self.rules.profile
+    }
+
+    /// Switches that the profile sets.
+    pub fn switches(&self) -> &Switches {
+        &self.rules.switches
+    }
+
     /// Whether the model is shown nothing of the video.
     pub fn is_blind(&self) -> bool {
         self.probe == Some(Probe::Blind)
@@ -56,10 +65,7 @@ impl RunPlan {
     pub fn fidelity(&self, protocol: &Protocol, split: &str) -> Option<Fidelity> {
         let agent_loop = protocol.agent.as_ref()?;
         let request = RequestSettings {
-            stop: agent_loop.sampling.stop.clone(),
-            top_p: agent_loop.sampling.top_p,
-            top_k: agent_loop.sampling.top_k,
-            repetition_penalty: agent_loop.sampling.repetition_penalty,
+            sampling: agent_loop.sampling.params.clone(),
             chat_template_kwargs: self.request.chat_template_kwargs.clone(),
             header_env: self.request.header_env.clone(),
             ..RequestSettings::default()
@@ -105,7 +111,7 @@ fn once() -> usize {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
-pub(crate) fn is_once(repeat: &usize) -> bool {
+fn is_once(repeat: &usize) -> bool {
     *repeat == 1
 }
 

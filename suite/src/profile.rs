@@ -89,6 +89,27 @@ impl FromStr for Profile {
     }
 }
 
+/// A profile and the switches that it sets; of a stored run those that it set when the run was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rules {
+    pub(crate) profile: Profile,
+    pub(crate) switches: Switches,
+}
+
+impl From<Profile> for Rules {
+    fn from(profile: Profile) -> Self {
+        Self { profile, switches: profile.switches() }
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl Rules {
+    /// Changes a switch alone, for tests of its effect.
+    pub fn switch(&mut self, change: impl FnOnce(&mut Switches)) {
+        change(&mut self.switches);
+    }
+}
+
 /// The switches that hold for every benchmark; each is a heading of `suite/docs/quirks.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Switches {

@@ -31,22 +31,91 @@ impl ToolDialect {
     }
 }
 
+/// Sampling parameters beside the temperature. One that is not set is left to the backend.
+///
+/// The repetition penalty divides positive logits of tokens that the conversation already holds, and multiplies negative
+/// ones.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[serde(default)]
+pub struct SamplingParams {
+    /// Nucleus sampling: probability mass to sample from [default: the backend's].
+    #[cfg_attr(feature = "clap", arg(long, value_name = "P"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// Sample from the K most probable tokens; 0 for all [default: the backend's].
+    #[cfg_attr(feature = "clap", arg(long, value_name = "K"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<u32>,
+    /// Repetition penalty; 1 for none [default: the backend's].
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FACTOR"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repetition_penalty: Option<f64>,
+    /// Text that ends a generation; repeatable [default: none].
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT"))]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+}
+
+impl SamplingParams {
+    /// The whole distribution at the temperature, whatever the model's folder has as defaults.
+    pub fn neutral() -> Self {
+        Self { top_p: Some(1.0), top_k: Some(0), repetition_penalty: Some(1.0), stop: Vec::new() }
+    }
+
+    /// These parameters, with those of `default` where they are not set.
+    #[must_use]
+    pub fn or(&self, default: &Self) -> Self {
+        let stop = if self.stop.is_empty() { &default.stop } else { &self.stop };
+        Self {
+            top_p: self.top_p.or(default.top_p),
+            top_k: self.top_k.or(default.top_k),
+            repetition_penalty: self.repetition_penalty.or(default.repetition_penalty),
+            stop: stop.clone(),
+        }
+    }
+
+    /// The numbers by their names in a chat completion request; `null` for one that is not set.
+    pub fn numbers(&self) -> [(&'static str, Value); 3] {
+        [
+            ("top_p", self.top_p.into()),
+            ("top_k", self.top_k.into()),
+            ("repetition_penalty", self.repetition_penalty.into()),
+        ]
+    }
+
+    /// Checks the ranges.
+    ///
+    /// # Errors
+    /// The first parameter out of its range.
+    fn check(&self) -> Result<(), String> {
+        if let Some(top_p) = self.top_p
+            && !(top_p > 0.0 && top_p <= 1.0)
+        {
+            return Err(format!("top_p: expected a number above 0 and at most 1, found {top_p}"));
+        }
+        if let Some(penalty) = self.repetition_penalty
+            && !(penalty > 0.0 && penalty.is_finite())
+        {
+            return Err(format!("repetition_penalty: expected a positive number, found {penalty}"));
+        }
+        if self.stop.iter().any(String::is_empty) {
+            return Err(
+                "stop: expected a text, found an empty one, which would end every generation at once"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+}
+
 /// Sampling and server settings of every request of a run. Empty settings send nothing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RequestSettings {
-    /// Nucleus sampling, above 0 and at most 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub top_p: Option<f64>,
-    /// Sampling from the k most probable tokens.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub top_k: Option<u32>,
-    /// Repetition penalty, above 0; 1 is off.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub repetition_penalty: Option<f64>,
-    /// Texts that end a generation.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub stop: Vec<String>,
+    /// Sampling beside the temperature.
+    #[serde(flatten)]
+    pub sampling: SamplingParams,
     /// Arguments of the server's chat template, e.g. `{"enable_thinking": false}`.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub chat_template_kwargs: Map<String, Value>,
@@ -92,6 +161,10 @@ const RESERVED_HEADERS: [&str; 5] =
     ["content-type", "content-length", "host", "transfer-encoding", "connection"];
 
 impl RequestSettings {
+    /// Names of its fields, which serde does not list in its errors where one is flattened.
+    pub(crate) const FIELDS: [&str; 7] =
+        ["top_p", "top_k", "repetition_penalty", "stop", "chat_template_kwargs", "extra_body", "header_env"];
+
     /// Whether nothing is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -102,22 +175,7 @@ impl RequestSettings {
     /// # Errors
     /// The first setting that no server could be sent, with what to do instead.
     pub fn check(&self) -> Result<(), String> {
-        if let Some(top_p) = self.top_p
-            && !(top_p > 0.0 && top_p <= 1.0)
-        {
-            return Err(format!("top_p: expected a number above 0 and at most 1, found {top_p}"));
-        }
-        if let Some(penalty) = self.repetition_penalty
-            && !(penalty > 0.0 && penalty.is_finite())
-        {
-            return Err(format!("repetition_penalty: expected a positive number, found {penalty}"));
-        }
-        if self.stop.iter().any(String::is_empty) {
-            return Err(
-                "stop: expected a text, found an empty one, which would end every generation at once"
-                    .to_owned(),
-            );
-        }
+        self.sampling.check()?;
         for key in self.extra_body.keys() {
             if let Some((_, instead)) = RESERVED.iter().find(|(name, _)| name == key) {
                 return Err(format!("extra body: `{key}` is set by {instead}"));
@@ -186,6 +244,15 @@ mod tests {
     fn a_header_value_in_the_place_of_a_variable_is_not_repeated() {
         let found = problem(json!({"header_env": {"X-Api-Key": "sk-secret-123"}})).unwrap();
         assert!(found.contains("X-Api-Key") && !found.contains("sk-secret"), "{found}");
+    }
+
+    #[test]
+    fn fields_are_listed() {
+        let full = json!({"top_p": 0.5, "top_k": 1, "repetition_penalty": 1.5, "stop": ["x"],
+            "chat_template_kwargs": {"a": 1}, "extra_body": {"min_p": 0.1}, "header_env": {"a": "A"}});
+        let settings: RequestSettings = serde_json::from_value(full.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&settings).unwrap(), full);
+        assert!(full.as_object().unwrap().keys().eq(&RequestSettings::FIELDS));
     }
 
     #[test]

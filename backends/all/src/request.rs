@@ -1,28 +1,18 @@
 //! Flags for what a request carries beside the conversation.
 
 use paravt_suite::evaluate::ConfigError;
-use paravt_suite::settings::{RequestSettings, ToolDialect};
+use paravt_suite::settings::{RequestSettings, SamplingParams, ToolDialect};
 use serde_json::{Map, Value};
 
 /// See [`ToolDialect`] and [`RequestSettings`].
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Requests")]
 pub struct RequestFlags {
-    /// How tool calls and their results are sent.
-    #[arg(long, value_enum, default_value = "auto")]
-    tool_dialect: ToolDialect,
-    /// Nucleus sampling: probability mass to sample from [default: the backend's].
-    #[arg(long, value_name = "P")]
-    top_p: Option<f64>,
-    /// Sample from the K most probable tokens; 0 for all [default: the backend's].
-    #[arg(long, value_name = "K")]
-    top_k: Option<u32>,
-    /// Repetition penalty; 1 for none [default: the backend's].
-    #[arg(long, value_name = "FACTOR")]
-    repetition_penalty: Option<f64>,
-    /// Text that ends a generation; repeatable [default: none].
-    #[arg(long, value_name = "TEXT")]
-    stop: Vec<String>,
+    /// How tool calls and their results are sent [default: auto].
+    #[arg(long, value_enum)]
+    tool_dialect: Option<ToolDialect>,
+    #[command(flatten)]
+    sampling: SamplingParams,
     /// Arguments for the server's chat template as a JSON object, e.g. {"enable_thinking": false} [default: none].
     #[arg(long, value_name = "JSON", value_parser = object)]
     chat_template_kwargs: Option<Map<String, Value>>,
@@ -47,17 +37,14 @@ fn header(text: &str) -> Result<(String, String), String> {
 
 impl RequestFlags {
     /// Dialect of tool calls.
-    pub fn dialect(&self) -> ToolDialect {
+    pub fn dialect(&self) -> Option<ToolDialect> {
         self.tool_dialect
     }
 
     /// The flags as settings, checked.
     pub fn settings(&self) -> anyhow::Result<RequestSettings> {
         let settings = RequestSettings {
-            top_p: self.top_p,
-            top_k: self.top_k,
-            repetition_penalty: self.repetition_penalty,
-            stop: self.stop.clone(),
+            sampling: self.sampling.clone(),
             chat_template_kwargs: self.chat_template_kwargs.clone().unwrap_or_default(),
             extra_body: self.extra_body.clone().unwrap_or_default(),
             header_env: self.header_env.iter().cloned().collect(),

@@ -18,6 +18,7 @@ use paravt_qwen_vl::testing::{Seen, Watched, Work};
 use paravt_qwen_vl::weights::Weights;
 use paravt_suite::backend::{Backend, CallId, Completion, FinishReason, Generation, Request, StoppedBy};
 use paravt_suite::message::{Message, Role};
+use paravt_suite::settings::SamplingParams;
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -292,7 +293,8 @@ fn a_decoded_token_launches_and_moves_so_much() {
         let options = Options { reuse: false, ..Options::new(MODEL.path().to_owned()) };
         let (engine, seen) = start_on(options, ops);
         let [short, long] = [4, 12].map(|tokens| {
-            let asked = Generation { repetition_penalty: Some(penalty), ..greedy(tokens) };
+            let sampling = SamplingParams { repetition_penalty: Some(penalty), ..SamplingParams::default() };
+            let asked = Generation { sampling, ..greedy(tokens) };
             assert_eq!(ask(&engine, "tell", &asked).unwrap().token_ids.unwrap().len(), tokens as usize);
             seen.take()
         });
@@ -406,7 +408,8 @@ fn stop_texts_end_an_answer_and_are_no_part_of_it() {
     let whole = ask(&engine, "tell", &greedy(30)).unwrap();
     let (at, stop) = whole.text.char_indices().find(|(_, character)| character.is_ascii_graphic()).unwrap();
     let stop = stop.to_string();
-    let stopped = ask(&engine, "tell", &Generation { stop: vec![stop.clone()], ..greedy(30) }).unwrap();
+    let sampling = SamplingParams { stop: vec![stop.clone()], ..SamplingParams::default() };
+    let stopped = ask(&engine, "tell", &Generation { sampling, ..greedy(30) }).unwrap();
     assert_eq!((stopped.stopped_by, whole.stopped_by), (StoppedBy::Text(stop.clone()), StoppedBy::Model));
     assert_eq!((stopped.text.as_str(), stopped.finish_reason), (&whole.text[..at], Some(FinishReason::Stop)));
     assert!(stopped.token_ids.unwrap().len() < whole.token_ids.unwrap().len());

@@ -17,6 +17,7 @@ use paravt_qwen_vl::ops::{KvSource, Ops, Precision, Segment};
 use paravt_qwen_vl::sampling::{Defaults, Sampler, log_probability};
 use paravt_qwen_vl::testing::Reference;
 use paravt_suite::backend::Generation;
+use paravt_suite::settings::SamplingParams;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
@@ -177,8 +178,11 @@ fn tokens_are_those_that_the_host_draws() {
             .map(|_| {
                 let generation = Generation {
                     temperature: [0.0, 0.3, 1.0, 1.7][rng.random_range(0..4)],
-                    top_k: [None, Some(1), Some(20), Some(9000)][rng.random_range(0..4)],
-                    top_p: [None, Some(0.8), Some(0.05), Some(0.0)][rng.random_range(0..4)],
+                    sampling: SamplingParams {
+                        top_k: [None, Some(1), Some(20), Some(9000)][rng.random_range(0..4)],
+                        top_p: [None, Some(0.8), Some(0.05), Some(0.0)][rng.random_range(0..4)],
+                        ..SamplingParams::default()
+                    },
                     seed: Some(rng.random()),
                     ..Generation::greedy(1)
                 };

@@ -126,7 +126,7 @@ impl About {
             format!(
                 "--send-video-frames: vLLM {version} ignores the number of frames in a request: leave the flag out and \
                  start the server with --media-io-kwargs '{{\"video\": {{\"num_frames\": {}}}}}'",
-                plan.switches.video_channel_frames
+                plan.switches().video_channel_frames
             )
         })
     }

@@ -31,19 +31,18 @@ pub(crate) fn build(model: &str, request: &Request, fixed: &Fixed, streams: bool
     let generation = &request.generation;
     raw(&mut out, &format!("],\"max_tokens\":{},\"temperature\":", generation.max_tokens));
     number(&mut out, generation.temperature);
-    if let Some(top_p) = generation.top_p {
-        out.extend_from_slice(b",\"top_p\":");
-        number(&mut out, top_p);
+    for (name, value) in generation.sampling.numbers() {
+        match (value.as_u64(), value.as_f64()) {
+            (Some(whole), _) => raw(&mut out, &format!(",\"{name}\":{whole}")),
+            (None, Some(value)) => {
+                raw(&mut out, &format!(",\"{name}\":"));
+                number(&mut out, value);
+            }
+            (None, None) => {}
+        }
     }
-    if let Some(top_k) = generation.top_k {
-        raw(&mut out, &format!(",\"top_k\":{top_k}"));
-    }
-    if let Some(penalty) = generation.repetition_penalty {
-        out.extend_from_slice(b",\"repetition_penalty\":");
-        number(&mut out, penalty);
-    }
-    if !generation.stop.is_empty() {
-        field(&mut out, "stop", &generation.stop);
+    if !generation.sampling.stop.is_empty() {
+        field(&mut out, "stop", &generation.sampling.stop);
     }
     if let Some(seed) = generation.seed {
         raw(&mut out, &format!(",\"seed\":{seed}"));
@@ -234,6 +233,7 @@ mod tests {
     use super::*;
     use paravt_suite::backend::{CallId, Generation};
     use paravt_suite::message::{FrameOrigin, Image, Spread, VideoPart};
+    use paravt_suite::settings::SamplingParams;
     use std::sync::Arc;
 
     #[test]
@@ -252,10 +252,12 @@ mod tests {
             ],
             generation: Generation {
                 seed: Some(1),
-                top_p: Some(0.5),
-                top_k: Some(20),
-                repetition_penalty: Some(1.05),
-                stop: vec!["</answer>".into(), "\"".into()],
+                sampling: SamplingParams {
+                    top_p: Some(0.5),
+                    top_k: Some(20),
+                    repetition_penalty: Some(1.05),
+                    stop: vec!["</answer>".into(), "\"".into()],
+                },
                 ..Generation::greedy(8)
             },
             tools: None,

@@ -209,7 +209,7 @@ fn ask(url: String) -> Result<String, String> {
 /// The released driver tries three times, its client three times within each (ParaVT cf55249
 /// paravt/eval/driver.py `_completion_with_retry`; `max_retries` of openai-python is 2).
 fn default_tries(plan: Option<&RunPlan>) -> u32 {
-    match plan.map(|plan| plan.profile) {
+    match plan.map(|plan| plan.profile()) {
         Some(Profile::Release | Profile::Paper) => 9,
         Some(Profile::Strict) | None => 3,
     }

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use paravt_suite::backend::Generation;
+use paravt_suite::settings::SamplingParams;
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
 use serde_json::Value;
@@ -128,11 +129,12 @@ impl Sampler {
             let (low, high) = (range.start(), range.end());
             Err(Error::Prompt(format!("{name} is {value}; a number from {low} to {high} is needed")))
         };
-        let penalty = generation.repetition_penalty.unwrap_or(f64::from(defaults.repetition_penalty));
+        let SamplingParams { top_p, top_k, repetition_penalty, .. } = &generation.sampling;
+        let penalty = repetition_penalty.unwrap_or(f64::from(defaults.repetition_penalty));
         Ok(Self {
             temperature: within("temperature", generation.temperature, 0.0..=f64::MAX)?,
-            top_p: within("top_p", generation.top_p.unwrap_or(defaults.top_p), 0.0..=1.0)?,
-            top_k: generation.top_k.map_or(defaults.top_k, |top_k| top_k as usize),
+            top_p: within("top_p", top_p.unwrap_or(defaults.top_p), 0.0..=1.0)?,
+            top_k: top_k.map_or(defaults.top_k, |top_k| top_k as usize),
             repetition_penalty: within("repetition_penalty", penalty, PENALTIES)? as f32,
             rng: generation.seed.map_or_else(ChaCha12Rng::from_os_rng, ChaCha12Rng::seed_from_u64),
         })

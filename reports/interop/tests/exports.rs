@@ -112,7 +112,7 @@ fn the_hub_gets_whole_runs_only() {
         ),
         (|run| run.manifest.task.hub.repos.clear(), "names no dataset of the hub"),
         (|run| run.manifest.backend.model = "model".into(), "--model ORG/NAME"),
-        (|run| run.manifest.plan.profile = Profile::Release, "profile `release`"),
+        (|run| run.manifest.plan.rules = Profile::Release.into(), "profile `release`"),
     ] {
         let message = refused(change);
         assert!(message.contains(words), "{words}: {message}");

@@ -22,7 +22,7 @@ pub(crate) fn among(runs: &[Side<'_>]) -> Vec<Contrast> {
     let varying = Varying::of(&runs.iter().map(|run| run.manifest).collect::<Vec<_>>());
     let mut groups: Vec<((&str, Profile), Vec<usize>)> = Vec::new();
     for (position, run) in runs.iter().enumerate().filter(|(_, run)| run.manifest.plan.probe.is_none()) {
-        let key = (run.manifest.task.name.as_str(), run.manifest.plan.profile);
+        let key = (run.manifest.task.name.as_str(), run.manifest.plan.profile());
         match groups.iter_mut().find(|(known, _)| *known == key) {
             Some((_, group)) => group.push(position),
             None => groups.push((key, vec![position])),
@@ -104,7 +104,7 @@ fn subtitled(runs: &[Side<'_>]) -> Vec<[usize; 2]> {
         for (second, b) in runs.iter().enumerate().skip(first + 1).filter(|(_, run)| plain(run)) {
             let [one, other] = [a, b].map(|side| &side.manifest.task);
             let same_rows = one.name != other.name && one.hub == other.hub && a.subtitles != b.subtitles;
-            let same_profile = a.manifest.plan.profile == b.manifest.plan.profile;
+            let same_profile = a.manifest.plan.profile() == b.manifest.plan.profile();
             if same_rows && same_profile && a.question(b).also.is_empty() {
                 found.push([first, second]);
             }

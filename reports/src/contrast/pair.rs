@@ -116,7 +116,7 @@ impl Pair {
         let positions = [a.0, b.0];
         let [a, b] = [a.1, b.1];
         let names = [a, b].map(|side| side.manifest.display_name());
-        let profiles = [a, b].map(|side| side.manifest.plan.profile);
+        let profiles = [a, b].map(|side| side.manifest.plan.profile());
         if profiles[0] != profiles[1] {
             let [a, b] = profiles.map(|profile| profile.to_string());
             return Err(ReportError::Profiles { task: first.1.manifest.task.name.clone(), a, b });

@@ -120,7 +120,7 @@ fn questions(runs: &[Manifest]) -> Vec<String> {
     let side = |manifest| Side {
         manifest,
         samples: samples(
-            &fixtures::plan(paravt_suite::profile::Profile::Paper).switches,
+            fixtures::plan(paravt_suite::profile::Profile::Paper).switches(),
             std::slice::from_ref(&record),
         )
         .frame,

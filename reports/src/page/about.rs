@@ -33,7 +33,7 @@ pub(super) fn measured(report: &Report, runs: &[&Run]) -> Value {
     }
     facts.push(("model", distinct(&|run| model(run)).join("; ")));
     facts.push(("data", data(report, runs, &splits)));
-    facts.push(("profile", distinct(&|run| run.manifest.plan.profile.to_string()).join(", ")));
+    facts.push(("profile", distinct(&|run| run.manifest.plan.profile().to_string()).join(", ")));
     facts.push(("protocol", distinct(&|run| run.manifest.protocol.clone()).join(", ")));
     facts.extend(dates(runs).map(|dates| ("date", dates)));
     let facts: Vec<(&str, String)> = facts.iter().map(|(name, text)| (*name, visible(text))).collect();

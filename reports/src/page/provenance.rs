@@ -23,7 +23,7 @@ pub(super) fn provenance(runs: &[&Run]) -> Vec<Value> {
             let mut facts = vec![
                 ("binary".to_owned(), manifest.binary.clone()),
                 ("model".to_owned(), format!("{} by {}", manifest.backend.model, manifest.backend.name)),
-                ("profile and mode".to_owned(), format!("{}, {}", manifest.plan.profile, manifest.plan.mode)),
+                ("profile and mode".to_owned(), format!("{}, {}", manifest.plan.profile(), manifest.plan.mode)),
                 ("plan".to_owned(), plan),
                 ("protocol".to_owned(), format!("{} {}", manifest.protocol, manifest.protocol_hash)),
                 (
@@ -51,7 +51,7 @@ pub(super) fn provenance(runs: &[&Run]) -> Vec<Value> {
             let command: Vec<String> = words.map(quote).collect();
             let masked = manifest.command.iter().any(|word| word.contains('…'));
             context! {
-                title => visible(&format!("{} · {} · {}", manifest.task.title, manifest.plan.profile, manifest.display_name())),
+                title => visible(&format!("{} · {} · {}", manifest.task.title, manifest.plan.profile(), manifest.display_name())),
                 facts,
                 masked,
                 command => visible(&command.join(" ")),

@@ -65,7 +65,7 @@ impl RunDigest {
         let mut counting = Counting::new(&manifest, &selection);
         let prepare = |records: &[Record]| {
             check::records(&path, &manifest, records)?;
-            Ok::<_, ReportError>(samples(&manifest.plan.switches, records).frame)
+            Ok::<_, ReportError>(samples(manifest.plan.switches(), records).frame)
         };
         stored.each_prepared(prepare, |records, samples| counting.add(&records, samples))?;
         Ok(Self { torn_bytes: stored.torn_bytes, training, ..counting.finish(&path) })
@@ -105,7 +105,7 @@ struct Counting<'a> {
 
 impl<'a> Counting<'a> {
     fn new(manifest: &'a Manifest, selection: &'a Selection) -> Self {
-        let (spec, switches) = (&manifest.task, &manifest.plan.switches);
+        let (spec, switches) = (&manifest.task, manifest.plan.switches());
         Self {
             manifest,
             selection,

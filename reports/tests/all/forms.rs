@@ -111,7 +111,7 @@ fn long_names_and_losses_are_folded_and_nothing_is_cut() {
     let mut run = whole("videomme", LONGEST_TITLE, 2_700, 2_700);
     run.manifest.backend.model = format!("/models/{}/checkpoint", "é".repeat(150));
     run.manifest.protocol_source.pinned = false;
-    run.manifest.plan.profile = Profile::Strict;
+    run.manifest.plan.rules = Profile::Strict.into();
     for record in &mut run.records {
         record.profile = Profile::Strict;
         record.transcript.frame_loss = Some("lost".into());

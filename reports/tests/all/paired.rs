@@ -95,7 +95,7 @@ fn an_interval_stays_within_what_a_difference_can_be() {
 #[test]
 fn mixed_profiles_and_unpaired_runs_are_rejected() {
     let mut strict = run(200);
-    strict.manifest.plan.profile = Profile::Strict;
+    strict.manifest.plan.rules = Profile::Strict.into();
     assert!(matches!(compare(&[run(200)], &[strict]), Err(ReportError::Profiles { .. })));
     assert!(matches!(compare(&[run(200)], &[damaged()]), Err(ReportError::NothingInCommon)));
 }

@@ -15,8 +15,7 @@ const ROWS: usize = 40;
 /// A strict run whose questions have options: the gold option is `right`, and the first `right` rows chose it.
 fn run(right: usize) -> Run {
     let mut run = whole("mlvu", "MLVU (dev)", ROWS, right);
-    run.manifest.plan.profile = Profile::Strict;
-    run.manifest.plan.switches = Profile::Strict.switches();
+    run.manifest.plan.rules = Profile::Strict.into();
     for (row, record) in run.records.iter_mut().enumerate() {
         record.profile = Profile::Strict;
         let options = ["other", "right", "third"].map(str::to_owned).into();

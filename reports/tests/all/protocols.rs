@@ -24,8 +24,7 @@ fn authors(fidelity: Fidelity) -> Run {
     let mut run = whole("mlvu", "MLVU (dev)", ROWS, 1304);
     run.manifest.paper_row = Some("Conan-7B (by its authors)".into());
     run.manifest.backend.model = "RUBBISHLIKE/Conan-7B".into();
-    run.manifest.plan.profile = Profile::Strict;
-    run.manifest.plan.switches = Profile::Strict.switches();
+    run.manifest.plan.rules = Profile::Strict.into();
     run.manifest.protocol = "conan".into();
     run.manifest.fidelity = Some(fidelity);
     for (row, record) in run.records.iter_mut().enumerate() {

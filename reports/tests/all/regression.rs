@@ -638,7 +638,7 @@ fn a_run_without_regression_is_one_line_and_an_undecided_check_keeps_its_own() {
 #[test]
 fn profiles_are_never_compared() {
     let strict = gate_of(200, |run| {
-        run.manifest.plan.profile = Profile::Strict;
+        run.manifest.plan.rules = Profile::Strict.into();
         run.records.iter_mut().for_each(|record| record.profile = Profile::Strict);
     });
     assert_eq!(strict.status(), Status::Undecided);

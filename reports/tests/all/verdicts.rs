@@ -176,7 +176,7 @@ fn every_setting_that_moves_a_score_is_compared() {
         ("dialect native", |run| {
             run.manifest.plan.dialect = serde_json::from_str("\"native\"").unwrap();
         }),
-        ("request.top_p 0.8", |run| run.manifest.plan.request.top_p = Some(0.8)),
+        ("request.top_p 0.8", |run| run.manifest.plan.request.sampling.top_p = Some(0.8)),
         ("dtype f32", |run| {
             run.manifest.backend.details.insert("dtype".into(), "f32".into());
         }),
@@ -475,7 +475,7 @@ fn flips_are_against_the_run_that_the_table_compares_with() {
         run
     };
     let mut strict = run(3, 10);
-    strict.manifest.plan.profile = paravt_suite::profile::Profile::Strict;
+    strict.manifest.plan.rules = paravt_suite::profile::Profile::Strict.into();
     let runs = [run(0, 2), run(1, 5), strict, run(2, 3)];
     let report = Report::build(&runs, None).unwrap();
     let index = index(&page::page(&report, &runs, &page::Thumbnails::default()).unwrap());

@@ -86,8 +86,7 @@ fn drive(turns: &[Turn], case: &Case<'_>, mode: &PromptMode, max_parallel: usize
         protocol_hash: String::new(),
         reference: paravt_agents::reference(&protocol()).unwrap(),
         plan: RunPlan {
-            profile,
-            switches: profile.switches(),
+            rules: profile.into(),
             mode: mode.clone(),
             channel: Channel::Image,
             nframes: case.nframes,

@@ -197,10 +197,10 @@ impl NanoRecipe {
         RunConfig {
             profile: Some(evaluate.profile),
             mode: Some(run.mode.clone()),
-            nframes: run.nframes.unwrap_or(evaluate.nframes),
-            max_turns: evaluate.max_turns,
-            max_parallel: run.max_parallel.unwrap_or(evaluate.max_parallel),
-            crop: CropMode::Subagent,
+            nframes: run.nframes.or(Some(evaluate.nframes)),
+            max_turns: Some(evaluate.max_turns),
+            max_parallel: run.max_parallel.or(Some(evaluate.max_parallel)),
+            crop: Some(CropMode::Subagent),
             max_tokens: Some(evaluate.max_tokens),
             ..RunConfig::default()
         }

@@ -91,7 +91,7 @@ fn evaluation(recipe: &NanoRecipe, run: &NanoRun, seed: u64, model: PathBuf, wor
     Evaluation {
         splits: recipe.evaluate.splits.clone(),
         config: RunConfig {
-            concurrency: CONCURRENCY,
+            concurrency: Some(CONCURRENCY),
             resume: true,
             label: Some(format!("{}, seed {seed}", run.name)),
             ..recipe.config(run)

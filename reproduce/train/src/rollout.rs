@@ -21,7 +21,7 @@ use paravt_suite::profile::Profile;
 use paravt_suite::protocol::Protocol;
 use paravt_suite::record::{Record, RecordedPart};
 use paravt_suite::sample::Sample;
-use paravt_suite::settings::{RequestSettings, ToolDialect};
+use paravt_suite::settings::{RequestSettings, SamplingParams, ToolDialect};
 use paravt_suite::videos::VideoStore;
 use rand::Rng as _;
 use serde::{Deserialize, Serialize};
@@ -179,7 +179,8 @@ impl Recorder {
         generation.seed = Some(self.seed.child(step).number());
         // The distribution that the objective knows: the softmax at the temperature, nothing cut off and no
         // default of the model's folder.
-        (generation.top_p, generation.top_k, generation.repetition_penalty) = (Some(1.0), Some(0), Some(1.0));
+        let stop = generation.sampling.stop;
+        generation.sampling = SamplingParams { stop, ..SamplingParams::neutral() };
         if step.contains("/sub") {
             let prompt = self.engine.prepare(&request.messages).await?;
             let mut completion = self.engine.answer(prompt, generation).await?;
@@ -259,8 +260,7 @@ impl Roller {
             protocol_hash: String::new(),
             reference: paravt_agents::reference(&self.protocol)?,
             plan: RunPlan {
-                profile,
-                switches: profile.switches(),
+                rules: profile.into(),
                 mode: self.protocol.default_mode.clone(),
                 channel: Channel::Image,
                 nframes: frames,

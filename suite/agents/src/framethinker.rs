@@ -19,6 +19,7 @@ use paravt_suite::record::{RecordedMessage, Score};
 use paravt_suite::reference::{Call, CallContext, CallResult, FrameChoice, FrameRules, Tag, ToolSyntax};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
+use paravt_suite::settings::SamplingParams;
 use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
 use paravt_upstream::import::parts::{Parts, protocol, questions, text};
@@ -296,10 +297,8 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
         tries: Tries { count: 3, system: systems(texts)? },
         sampling: Sampling {
             temperature: 0.6,
-            top_p: Some(0.9),
-            // The default of `generate` in transformers, which draws the tokens there.
-            top_k: Some(50),
-            ..Sampling::default()
+            // `top_k` is the default of `generate` in transformers, which draws the tokens there.
+            params: SamplingParams { top_p: Some(0.9), top_k: Some(50), ..SamplingParams::default() },
         },
         ..AgentLoop::new(Fidelity::WordingOurs, 5)
     };

@@ -12,6 +12,7 @@ use paravt_suite::record::Score;
 use paravt_suite::reference::{FrameChoice, FrameRules};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
+use paravt_suite::settings::SamplingParams;
 use paravt_upstream::import::parts::{Parts, protocol, slot};
 use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
 use regex::Regex;
@@ -110,7 +111,8 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
         opening: format!("\n{}", texts.text("answer")?),
         max_tokens: 16,
     };
-    let sampling = Sampling { repetition_penalty: Some(1.0), ..Sampling::default() };
+    let params = SamplingParams { repetition_penalty: Some(1.0), ..SamplingParams::default() };
+    let sampling = Sampling { params, ..Sampling::default() };
     Ok(Protocol {
         option_line: Template::parse("({letter}) {option}"),
         ..protocol(Parts {

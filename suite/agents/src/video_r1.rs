@@ -12,6 +12,7 @@ use paravt_suite::protocol::{FramePolicy, Protocol, Sampling, Source};
 use paravt_suite::record::Score;
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
+use paravt_suite::settings::SamplingParams;
 use paravt_suite::text::between;
 use paravt_upstream::import::parts::{Parts, protocol, slot, text};
 use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
@@ -177,9 +178,11 @@ fn choice_protocol(
     ]);
     let sampling = Sampling {
         temperature: 0.1,
-        top_p: Some(0.001),
-        repetition_penalty: Some(1.0),
-        ..Sampling::default()
+        params: SamplingParams {
+            top_p: Some(0.001),
+            repetition_penalty: Some(1.0),
+            ..SamplingParams::default()
+        },
     };
     Ok(Protocol {
         reference: Some(RELEASE.name.to_owned()),

@@ -19,6 +19,7 @@ use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallContext, CallResult, FrameChoice, FrameRules, Tag, ToolSyntax};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
+use paravt_suite::settings::SamplingParams;
 use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
 use paravt_upstream::import::parts::{Parts, protocol, questions, slot, text};
@@ -255,10 +256,13 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
             ..FramePolicy::new(SizeRule::Pixels { min: 25_088, max: 100_352 }, Filter::Lanczos, Encoding::Png)
         }),
         sampling: Sampling {
-            stop: vec!["</video_zoom>".to_owned()],
-            // Its engine is given none; a server would take that of the model's folder.
-            repetition_penalty: Some(1.0),
-            ..Sampling::default()
+            temperature: 0.0,
+            params: SamplingParams {
+                stop: vec!["</video_zoom>".to_owned()],
+                // Its engine is given none; a server would take that of the model's folder.
+                repetition_penalty: Some(1.0),
+                ..SamplingParams::default()
+            },
         },
         ..AgentLoop::new(Fidelity::WordingOurs, 5)
     };

@@ -47,7 +47,7 @@ impl Kit<'_> {
         calls: &[Call],
         structured: &[StructuredCall],
     ) -> Result<(), SampleError> {
-        if self.agent.plan.switches.malformed_call == MalformedCall::SampleError
+        if self.agent.plan.switches().malformed_call == MalformedCall::SampleError
             && let Some(error) = calls.iter().find_map(|call| call.window.as_ref().err())
         {
             let reason = render::call_reason(&self.agent.protocol, error)

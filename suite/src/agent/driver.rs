@@ -84,8 +84,8 @@ impl Kit<'_> {
         if plan.channel == Channel::Video {
             let path = self.agent.videos.resolve(&self.sample.video);
             let path = std::path::absolute(&path).unwrap_or(path);
-            let nframes = Some(plan.switches.video_channel_frames);
-            let video = VideoPart { path, nframes, spread: plan.switches.video_channel_spread };
+            let nframes = Some(plan.switches().video_channel_frames);
+            let video = VideoPart { path, nframes, spread: plan.switches().video_channel_spread };
             return Ok((vec![Part::Video(video)], None));
         }
         match self.frames(VideoRequest::overview(plan.nframes)).await {
@@ -101,7 +101,7 @@ impl Kit<'_> {
             }
             Err(NoFrames { message, timed_out }) => {
                 self.transcript.decode_timeout |= timed_out;
-                if plan.switches.frame_loss_is_error {
+                if plan.switches().frame_loss_is_error {
                     let (class, step) = (SampleErrorClass::FrameLoss, "open".to_owned());
                     return Err(SampleError { class, message, step });
                 }

@@ -94,7 +94,7 @@ impl<'a> Kit<'a> {
     /// The protocol has no text for the sample.
     pub fn question_text(&self, duration: Option<f64>) -> Result<String, RenderError> {
         let (plan, name) = (&self.agent.plan, self.sample.video_name());
-        render::user_text(self.protocol(), self.sample, &plan.mode, &plan.switches, &name, duration)
+        render::user_text(self.protocol(), self.sample, &plan.mode, plan.switches(), &name, duration)
     }
 
     /// Begins the conversation; an empty system text is none.
@@ -163,16 +163,12 @@ impl<'a> Kit<'a> {
     pub(super) fn request(&self, step: &str, messages: Vec<Message>, max_tokens: u32) -> Request {
         let (plan, epoch) = (&self.agent.plan, self.epoch);
         let id = CallId { epoch, ..CallId::new(self.sample.uid.as_str(), step) };
-        let settings = &plan.request;
         // A seed of its own: a try may ask the same again.
         let draw = epoch + self.number_of_try() * plan.repeat;
         let generation = Generation {
             max_tokens,
             temperature: plan.temperature,
-            top_p: settings.top_p,
-            top_k: settings.top_k,
-            repetition_penalty: settings.repetition_penalty,
-            stop: settings.stop.clone(),
+            sampling: plan.request.sampling.clone(),
             seed: plan.seed_of(draw),
             logprobs: false,
         };

@@ -37,7 +37,7 @@ impl Kit<'_> {
         let plan = &self.agent.plan;
         let video = self.agent.videos.resolve(&self.sample.video);
         // Upstream asks about whatever lies there; a folder gives no frames.
-        let there = match plan.switches.frame_loss_is_error {
+        let there = match plan.switches().frame_loss_is_error {
             // Nothing of it is shown.
             _ if plan.is_blind() => true,
             true => video.is_file(),
@@ -134,7 +134,7 @@ impl Kit<'_> {
 
     /// Frames of a request over the sample's own video.
     pub(super) async fn frames(&self, request: VideoRequest) -> Result<Arc<FrameSet>, NoFrames> {
-        let request = request.with_reader(self.agent.plan.switches.reader);
+        let request = request.with_reader(self.agent.plan.switches().reader);
         let source = Arc::clone(&self.agent.frames);
         self.blocking(move |path| source.frames(path, &request)).await
     }

@@ -144,8 +144,12 @@ impl Agent {
                     .push(RecordedMessage::from(&Message::text(Role::Assistant, text.as_str())));
                 let truncated_call = last_truncated && self.reference.syntax.has_unclosed_call(&text);
                 transcript.final_text = text;
-                let score =
-                    self.reference.score(sample, &transcript.final_text, truncated_call, &self.plan.switches);
+                let score = self.reference.score(
+                    sample,
+                    &transcript.final_text,
+                    truncated_call,
+                    self.plan.switches(),
+                );
                 (score, self.own_score(sample, &transcript), None)
             }
             Err(error) => {
@@ -161,7 +165,7 @@ impl Agent {
             SystemTime::now().duration_since(UNIX_EPOCH).map(|time| time.as_secs_f64()).unwrap_or_default();
         Record {
             version: RECORD_VERSION,
-            profile: self.plan.profile,
+            profile: self.plan.profile(),
             protocol: self.protocol_hash.clone(),
             sample: sample.clone(),
             epoch,

@@ -46,7 +46,7 @@ impl Agent {
     pub(super) async fn ask(&self, sample: &Sample, request: &Request) -> Answer {
         let answer = match self.backend.complete(request).await {
             // The authors' loops of agents read such a reply as any other.
-            Err(error) if self.plan.switches.empty_answer || self.protocol.agent.is_some() => {
+            Err(error) if self.plan.switches().empty_answer || self.protocol.agent.is_some() => {
                 empty_answer(error)
             }
             answer => answer,

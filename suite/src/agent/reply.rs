@@ -64,7 +64,7 @@ fn keep_stop(agent: &Agent, completion: &mut Completion) {
                 && !is_open(&format!("{}{stop}", completion.text))
         }
     };
-    if let Some(stop) = agent_loop.sampling.stop.iter().find(ended) {
+    if let Some(stop) = agent_loop.sampling.params.stop.iter().find(ended) {
         completion.text.push_str(stop);
     }
 }
@@ -79,8 +79,8 @@ fn problem(agent: &Agent, offered: bool, max_tokens: u32, completion: &Completio
     if completion.reassembled {
         return None;
     }
-    let (calls, raw) = (&completion.tool_calls, plan.switches.raw_text);
-    let profile = plan.profile;
+    let (calls, raw) = (&completion.tool_calls, plan.switches().raw_text);
+    let profile = plan.profile();
     match plan.dialect {
         ToolDialect::Text if !calls.is_empty() => Some(format!(
             "the server took {} out of the reply, and dialect text reads calls in it: \

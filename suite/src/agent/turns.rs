@@ -90,7 +90,7 @@ async fn results(
         Some((first, last)) => {
             let (protocol, plan) = (kit.protocol(), &kit.agent.plan);
             let prompt =
-                render::later_question(protocol, agent_loop, next, kit.sample, &plan.mode, &plan.switches);
+                render::later_question(protocol, agent_loop, next, kit.sample, &plan.mode, plan.switches());
             let frames = kit.frame_parts(policy, &shown, None).map_err(broken)?;
             let window = (first.start, last.end);
             render::frames_response(protocol, agent_loop, &prompt.map_err(broken)?, next, window, frames)

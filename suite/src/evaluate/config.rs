@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::media::paired_frames;
 use crate::nearest;
-use crate::plan::{Channel, CropMode, RunPlan, is_once};
+use crate::plan::{Channel, CropMode, RunPlan};
 use crate::probe::{FEWEST_TO_HALVE, Probe};
 use crate::profile::Profile;
 use crate::protocol::{PromptMode, Protocol, UnknownMode};
@@ -17,20 +17,20 @@ use crate::settings::{RequestSettings, ToolDialect};
 
 /// Settings of an evaluation: protocol, sampling, selection of samples and dispatch.
 ///
-/// Every field has a default; an unknown field is an error.
+/// A field that is not given has its default, which an agent's own loop may change; an unknown field is an error.
 ///
 /// ```
 /// use paravt_suite::evaluate::RunConfig;
 ///
 /// let config = RunConfig::from_json(r#"{"profile": "strict", "nframes": 32, "shard": "2/8"}"#)?;
-/// assert_eq!((config.nframes, config.max_turns), (32, 3));
+/// assert_eq!((config.nframes, config.max_turns), (Some(32), None));
 /// assert_eq!(RunConfig::from_json(&config.to_string())?, config);
 ///
 /// let error = RunConfig::from_json(r#"{"max_turn": 4}"#).unwrap_err().to_string();
 /// assert!(error.contains("did you mean `max_turns`?"));
 /// # Ok::<(), paravt_suite::evaluate::ConfigError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunConfig {
     /// Rules; [`Profile::default_for`] the [`paper_row`](Self::paper_row) by default, and those of the run that is
@@ -41,25 +41,32 @@ pub struct RunConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<PromptMode>,
     /// Channel of the overview; `image` by default.
-    pub channel: Channel,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<Channel>,
     /// Frames of the overview on the image channel, at least 2; 64 by default.
-    pub nframes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nframes: Option<usize>,
     /// Turns with tools before the forced answer, in modes with the tool; 3 by default.
-    pub max_turns: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<usize>,
     /// Maximum of tool calls that are run per turn, 0 runs all; 5 by default.
-    pub max_parallel: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<usize>,
     /// What a tool call returns; `frames` by default.
-    pub crop: CropMode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crop: Option<CropMode>,
     /// Token limit of a reply; the protocol's by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
     /// Sampling temperature, 0 is greedy; 0 by default.
-    pub temperature: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
     /// Seed sent with every request; none by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Dialect of tool calls; `auto` by default.
-    pub dialect: ToolDialect,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dialect: Option<ToolDialect>,
     /// Sampling and server settings of every request; none by default.
     #[serde(skip_serializing_if = "RequestSettings::is_empty")]
     pub request: RequestSettings,
@@ -67,8 +74,8 @@ pub struct RunConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
     /// How often each sample is asked, with the seed raised by one each time where one is given; 1 by default.
-    #[serde(skip_serializing_if = "is_once")]
-    pub repeat: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<usize>,
 
     /// Only the samples of these uids or upstream ids; taken before `limit`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +88,8 @@ pub struct RunConfig {
     pub shard: Option<Shard>,
 
     /// Samples in flight; 16 by default.
-    pub concurrency: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<usize>,
     /// Continue the run in the run directory, if there is one; without it, a run there is an error.
     pub resume: bool,
     /// Failed samples of these classes are run again when resuming; by default those whose cause may be
@@ -95,35 +103,6 @@ pub struct RunConfig {
     /// Row of the published table that the run is compared with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper_row: Option<String>,
-}
-
-impl Default for RunConfig {
-    fn default() -> Self {
-        Self {
-            profile: None,
-            mode: None,
-            channel: Channel::Image,
-            nframes: 64,
-            max_turns: 3,
-            max_parallel: 5,
-            crop: CropMode::Frames,
-            max_tokens: None,
-            temperature: 0.0,
-            seed: None,
-            dialect: ToolDialect::Auto,
-            request: RequestSettings::default(),
-            probe: None,
-            repeat: 1,
-            ids: None,
-            limit: None,
-            shard: None,
-            concurrency: 16,
-            resume: false,
-            retry_errors: None,
-            label: None,
-            paper_row: None,
-        }
-    }
 }
 
 /// The configuration as JSON.
@@ -161,61 +140,87 @@ impl RunConfig {
         }
     }
 
+    /// Channel of the overview under a protocol without an agent's own loop.
+    pub fn channel(&self) -> Channel {
+        self.channel.unwrap_or(Channel::Image)
+    }
+
+    /// Frames of the overview, likewise.
+    pub fn nframes(&self) -> usize {
+        self.nframes.unwrap_or(64)
+    }
+
+    /// Turns with tools, likewise.
+    pub fn max_turns(&self) -> usize {
+        self.max_turns.unwrap_or(3)
+    }
+
+    /// Maximum of tool calls that are run per turn, likewise.
+    pub fn max_parallel(&self) -> usize {
+        self.max_parallel.unwrap_or(5)
+    }
+
+    /// Samples in flight.
+    pub fn concurrency(&self) -> usize {
+        self.concurrency.unwrap_or(16)
+    }
+
     fn complete(&self, protocol: &Protocol) -> Result<RunPlan, ConfigError> {
         let mode = self.mode.clone().unwrap_or_else(|| protocol.default_mode.clone());
         protocol.system_text(&mode)?;
-        if self.nframes < 2 {
-            return Err(ConfigError::TooFewFrames);
-        }
-        if !(self.temperature >= 0.0 && self.temperature.is_finite()) {
-            return Err(ConfigError::Temperature);
-        }
-        if self.dialect == ToolDialect::Native && protocol.offers_tool(&mode) && protocol.chat_tools.is_none()
-        {
-            return Err(ConfigError::NoChatTools { protocol: protocol.name.clone() });
-        }
-        if self.concurrency == 0 {
-            return Err(ConfigError::Concurrency);
-        }
-        self.request.check().map_err(ConfigError::Request)?;
-        self.check_probe()?;
-        if !(1..=MAX_REPEAT).contains(&self.repeat) {
-            return Err(ConfigError::Repeat);
-        }
-        Ok(RunPlan {
-            profile: self.profile(),
-            switches: self.profile().switches(),
-            mode,
-            channel: self.channel,
+        let nframes = self.nframes();
+        let plan = RunPlan {
+            rules: self.profile().into(),
+            channel: self.channel(),
             // As they are sent; an agent has rules of its own.
-            nframes: if protocol.agent.is_none() { paired_frames(self.nframes) } else { self.nframes },
-            max_turns: self.max_turns,
-            max_parallel: self.max_parallel,
-            crop: self.crop,
+            nframes: if protocol.agent.is_none() { paired_frames(nframes) } else { nframes },
+            max_turns: self.max_turns(),
+            max_parallel: self.max_parallel(),
+            crop: self.crop.unwrap_or(CropMode::Frames),
             max_tokens: self.max_tokens.unwrap_or(protocol.max_tokens),
-            temperature: self.temperature,
+            temperature: self.temperature.unwrap_or(0.0),
             seed: self.seed,
-            dialect: self.dialect,
+            dialect: self.dialect.unwrap_or(ToolDialect::Auto),
             request: self.request.clone(),
             probe: self.probe,
-            repeat: self.repeat,
-        })
+            repeat: self.repeat.unwrap_or(1),
+            mode,
+        };
+        if nframes < 2 {
+            return Err(ConfigError::TooFewFrames);
+        }
+        if !(plan.temperature >= 0.0 && plan.temperature.is_finite()) {
+            return Err(ConfigError::Temperature);
+        }
+        let offers_tool = protocol.offers_tool(&plan.mode);
+        if plan.dialect == ToolDialect::Native && offers_tool && protocol.chat_tools.is_none() {
+            return Err(ConfigError::NoChatTools { protocol: protocol.name.clone() });
+        }
+        if self.concurrency() == 0 {
+            return Err(ConfigError::Concurrency);
+        }
+        plan.request.check().map_err(ConfigError::Request)?;
+        self.check_probe(&plan, nframes)?;
+        if !(1..=MAX_REPEAT).contains(&plan.repeat) {
+            return Err(ConfigError::Repeat);
+        }
+        Ok(plan)
     }
 
     /// Refuses a probe that the other settings leave no room for.
-    fn check_probe(&self) -> Result<(), ConfigError> {
-        let Some(probe) = self.probe else { return Ok(()) };
+    fn check_probe(&self, plan: &RunPlan, nframes: usize) -> Result<(), ConfigError> {
+        let Some(probe) = plan.probe else { return Ok(()) };
         let refused = |why: &str| Err(ConfigError::Probe { probe, why: why.to_owned() });
         if self.paper_row.is_some() {
             return refused("no published number was measured like that; leave --paper-row out");
         }
-        if probe.changes_frames() && self.channel == Channel::Video {
+        if probe.changes_frames() && plan.channel == Channel::Video {
             return refused("the server samples the frames of --channel video; use --channel image");
         }
-        if matches!(probe, Probe::Freeze | Probe::Reverse) && self.channel == Channel::FramesVideo {
+        if matches!(probe, Probe::Freeze | Probe::Reverse) && plan.channel == Channel::FramesVideo {
             return refused("a video of frames tells the model their true times; use --channel image");
         }
-        if probe == Probe::HalfFrames && self.nframes < FEWEST_TO_HALVE {
+        if probe == Probe::HalfFrames && nframes < FEWEST_TO_HALVE {
             return refused("half of --nframes is fewer than 2 frames; use --nframes 4 or more");
         }
         Ok(())
@@ -334,6 +339,7 @@ impl<'de> Deserialize<'de> for Shard {
 mod tests {
     use super::*;
     use crate::protocol::native;
+    use crate::settings::SamplingParams;
 
     #[test]
     fn shards_are_counted_from_one() {
@@ -361,7 +367,7 @@ mod tests {
     #[test]
     fn only_a_row_of_the_published_table_makes_paper_the_default_profile() {
         let profile =
-            |text: &str| RunConfig::from_json(text).unwrap().plan(&native::protocol()).unwrap().profile;
+            |text: &str| RunConfig::from_json(text).unwrap().plan(&native::protocol()).unwrap().profile();
         assert_eq!(profile("{}"), Profile::Strict);
         assert_eq!(profile(r#"{"paper_row": "r"}"#), Profile::Paper);
         assert_eq!(profile(r#"{"paper_row": "r", "profile": "strict"}"#), Profile::Strict);
@@ -388,20 +394,23 @@ mod tests {
         let default = RunConfig::default;
         assert_eq!(plan(default()).unwrap().mode, protocol.default_mode);
         assert_eq!(plan(default()).unwrap().max_tokens, protocol.max_tokens);
-        assert_eq!(plan(RunConfig { nframes: 1, ..default() }), Err(ConfigError::TooFewFrames));
-        assert_eq!(plan(RunConfig { concurrency: 0, ..default() }), Err(ConfigError::Concurrency));
+        assert_eq!(plan(RunConfig { nframes: Some(1), ..default() }), Err(ConfigError::TooFewFrames));
+        assert_eq!(plan(RunConfig { concurrency: Some(0), ..default() }), Err(ConfigError::Concurrency));
         for temperature in [-0.1, f64::NAN, f64::INFINITY] {
-            assert_eq!(plan(RunConfig { temperature, ..default() }), Err(ConfigError::Temperature));
+            assert_eq!(
+                plan(RunConfig { temperature: Some(temperature), ..default() }),
+                Err(ConfigError::Temperature)
+            );
         }
-        let half = RunConfig { probe: Some(Probe::HalfFrames), nframes: 2, ..default() };
-        let video = RunConfig { probe: Some(Probe::Freeze), channel: Channel::Video, ..default() };
+        let half = RunConfig { probe: Some(Probe::HalfFrames), nframes: Some(2), ..default() };
+        let video = RunConfig { probe: Some(Probe::Freeze), channel: Some(Channel::Video), ..default() };
         let row = RunConfig { probe: Some(Probe::Blind), paper_row: Some("r".into()), ..default() };
         for (config, words) in [(half, "--nframes 4"), (video, "--channel image"), (row, "--paper-row")] {
             let error = plan(config).unwrap_err().to_string();
             assert!(error.contains("--probe") && error.contains(words), "{error}");
         }
-        assert_eq!(plan(RunConfig { repeat: 0, ..default() }), Err(ConfigError::Repeat));
-        let repeated = plan(RunConfig { repeat: 3, seed: Some(7), ..default() }).unwrap();
+        assert_eq!(plan(RunConfig { repeat: Some(0), ..default() }), Err(ConfigError::Repeat));
+        let repeated = plan(RunConfig { repeat: Some(3), seed: Some(7), ..default() }).unwrap();
         let warnings = |plan: &RunPlan| plan.warnings().collect::<Vec<_>>();
         assert!(
             matches!(&warnings(&repeated)[..], [warning] if warning.contains("--repeat 3")),
@@ -410,14 +419,15 @@ mod tests {
         assert_eq!((repeated.seed_of(0), repeated.seed_of(2)), (Some(7), Some(9)));
         assert_eq!(warnings(&plan(default()).unwrap()), [""; 0]);
         for (nframes, sent) in [(3, 4), (5, 4), (7, 8)] {
-            let odd = plan(RunConfig { nframes, ..default() }).unwrap();
+            let odd = plan(RunConfig { nframes: Some(nframes), ..default() }).unwrap();
             assert_eq!((odd.nframes, odd.overview_frames(&protocol)), (sent, Some(sent)));
         }
-        let request = RequestSettings { top_p: Some(2.0), ..RequestSettings::default() };
+        let sampling = SamplingParams { top_p: Some(2.0), ..SamplingParams::default() };
+        let request = RequestSettings { sampling, ..RequestSettings::default() };
         assert!(matches!(plan(RunConfig { request, ..default() }), Err(ConfigError::Request(_))));
         let mut silent = native::protocol();
         (silent.chat_tools, silent.name) = (None, "silent".to_owned());
-        let native = RunConfig { dialect: ToolDialect::Native, mode: None, ..default() };
+        let native = RunConfig { dialect: Some(ToolDialect::Native), mode: None, ..default() };
         assert_eq!(native.plan(&silent), Err(ConfigError::NoChatTools { protocol: "silent".to_owned() }));
         let mode = PromptMode::named("watch");
         let refused = RunConfig { mode: Some(mode.clone()), ..default() }.plan(&silent).unwrap_err();

@@ -47,7 +47,7 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     let protocol = &*run.protocol;
     let config = run.settled();
     let plan = config.plan(protocol)?;
-    let selected = select::samples(run.task, plan.profile, &config, &workspace.data)?;
+    let selected = select::samples(run.task, plan.profile(), &config, &workspace.data)?;
     let samples = &selected.samples;
     check_texts(protocol, &plan, samples)?;
     let agent_loop = protocol.agent.as_ref().and_then(|agent_loop| Some((agent_loop, agent_loop.frames?)));
@@ -61,7 +61,7 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     };
     let user = |sample: &Sample| -> Result<String, RunError> {
         let name = sample.video_name();
-        let text = render::user_text(protocol, sample, &plan.mode, &plan.switches, &name, None)?;
+        let text = render::user_text(protocol, sample, &plan.mode, plan.switches(), &name, None)?;
         match protocol.code() {
             Some((agent_loop, _)) => Ok(render::code_opening(agent_loop, &text, "{video_info}")?),
             None => Ok(text),
@@ -71,7 +71,7 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     for sample in samples {
         text_bytes += (system.len() + user(sample)?.len()) as u64;
         if plan.channel.samples_here() && !plan.is_blind() && protocol.code().is_none() {
-            let overview = VideoRequest::overview(plan.nframes).with_reader(plan.switches.reader);
+            let overview = VideoRequest::overview(plan.nframes).with_reader(plan.switches().reader);
             let overview = plan.probe.map_or(overview, |probe| probe.request(overview));
             let video = selected.videos.resolve(&sample.video);
             let planned = match &protocol.agent {

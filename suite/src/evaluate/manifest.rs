@@ -38,7 +38,7 @@ pub(super) fn build(
         binary: workspace.binary.clone(),
         command: workspace.command.clone(),
         task: run.task.spec().clone(),
-        quirks: run.task.kept_quirks(plan.profile),
+        quirks: run.task.kept_quirks(plan.profile()),
         offers_tool: run.protocol.offers_tool(&plan.mode),
         fidelity: plan.fidelity(&run.protocol, &run.task.spec().name),
         plan,

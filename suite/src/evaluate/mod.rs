@@ -19,7 +19,7 @@
 //! use paravt_suite::protocol::native;
 //! use paravt_suite::data::DataRoot;
 //!
-//! let config = RunConfig { nframes: 32, limit: Some(100), ..RunConfig::default() };
+//! let config = RunConfig { nframes: Some(32), limit: Some(100), ..RunConfig::default() };
 //! let run = Evaluation::new(task, config, native::protocol(), reference, "runs/mlvu");
 //! let workspace = Workspace::new(DataRoot::new("/data/huggingface"));
 //! let outcome = evaluate(&run, &workspace, backend, Arc::new(())).await?;
@@ -100,7 +100,7 @@ impl<'a> Evaluation<'a> {
             return config;
         }
         // Why a manifest cannot be read is said where the run is continued.
-        let stored = journal::read_manifest(&self.dir).ok().map(|manifest| manifest.plan.profile);
+        let stored = journal::read_manifest(&self.dir).ok().map(|manifest| manifest.plan.profile());
         RunConfig { profile: stored, ..config }
     }
 }

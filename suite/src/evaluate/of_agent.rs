@@ -5,12 +5,11 @@ use crate::plan::Channel;
 use crate::probe::Probe;
 use crate::profile::Profile;
 use crate::protocol::{AgentLoop, Protocol, SentAs, file};
-use crate::settings::ToolDialect;
+use crate::settings::{RequestSettings, ToolDialect};
 
 impl RunConfig {
     /// The configuration with what an agent's own loop decides; anything else than that, or the default, is refused.
     pub(super) fn of_agent(&self, protocol: &Protocol, agent_loop: &AgentLoop) -> Result<Self, ConfigError> {
-        let default = Self::default();
         let fixed = |flag: &'static str, by_agent: String| {
             let name = protocol.name.clone();
             let way = match protocol.source.repository.as_str() {
@@ -26,29 +25,29 @@ impl RunConfig {
                 "its own rules; profiles other than strict are those of ParaVT".to_owned(),
             );
         }
-        let channel = match agent_loop.frames.as_ref().map(|frames| frames.sent_as) {
-            None => self.channel,
-            Some(SentAs::Images) => Channel::Image,
-            Some(SentAs::Video) => Channel::FramesVideo,
-        };
+        let channel = agent_loop.frames.as_ref().map(|frames| match frames.sent_as {
+            SentAs::Images => Channel::Image,
+            SentAs::Video => Channel::FramesVideo,
+        });
         for (flag, is_other) in [
-            ("--channel", ![default.channel, channel].contains(&self.channel)),
-            ("--crop", self.crop != default.crop),
+            ("--channel", channel.is_some() && self.channel.is_some_and(|given| Some(given) != channel)),
+            ("--crop", self.crop.is_some()),
         ] {
             if is_other {
                 return fixed(flag, "frames that it chooses itself".to_owned());
             }
         }
         if agent_loop.code.is_some() {
-            self.check_code(&default, &fixed)?;
+            self.check_code(&fixed)?;
         }
         let frames = agent_loop.overview().map(|overview| overview.frames);
-        for (flag, given, by_default, by_agent) in [
-            ("--nframes", self.nframes, default.nframes, frames.unwrap_or(self.nframes)),
-            ("--max-turns", self.max_turns, default.max_turns, agent_loop.turns - 1),
-            ("--max-parallel", self.max_parallel, default.max_parallel, 0),
+        for (flag, given, by_agent) in [
+            ("--nframes", self.nframes, frames),
+            ("--max-turns", self.max_turns, Some(agent_loop.turns - 1)),
+            ("--max-parallel", self.max_parallel, Some(0)),
         ] {
-            if given != by_default && given != by_agent {
+            if let Some(by_agent) = by_agent.filter(|by_agent| given.is_some_and(|given| given != *by_agent))
+            {
                 let calls = if flag == "--max-turns" { ", one less than its `turns`" } else { "" };
                 return fixed(flag, format!("{by_agent}{calls}"));
             }
@@ -62,27 +61,21 @@ impl RunConfig {
             let why = format!("the texts of protocol {} stand around videos", protocol.name);
             return Err(ConfigError::Probe { probe, why });
         }
-        let mut request = self.request.clone();
-        if request.stop.is_empty() {
-            request.stop.clone_from(&agent_loop.sampling.stop);
-        }
-        request.top_p = request.top_p.or(agent_loop.sampling.top_p);
-        request.top_k = request.top_k.or(agent_loop.sampling.top_k);
-        request.repetition_penalty = request.repetition_penalty.or(agent_loop.sampling.repetition_penalty);
-        let greedy = self.temperature == default.temperature;
+        let sampling = self.request.sampling.or(&agent_loop.sampling.params);
+        let request = RequestSettings { sampling, ..self.request.clone() };
         Ok(Self {
             profile: Some(Profile::Strict),
-            channel,
-            nframes: frames.unwrap_or(self.nframes),
-            max_turns: agent_loop.turns - 1,
-            max_parallel: 0,
-            temperature: if greedy { agent_loop.sampling.temperature } else { self.temperature },
-            dialect: match self.dialect {
+            channel: channel.or(self.channel),
+            nframes: frames.or(self.nframes),
+            max_turns: Some(agent_loop.turns - 1),
+            max_parallel: Some(0),
+            temperature: self.temperature.or(Some(agent_loop.sampling.temperature)),
+            dialect: Some(match self.dialect.unwrap_or(ToolDialect::Auto) {
                 // An agent whose tool is declared through the chat API is answered through it.
                 ToolDialect::Auto if protocol.chat_tools.is_some() => ToolDialect::Native,
                 ToolDialect::Auto => ToolDialect::Text,
                 dialect => dialect,
-            },
+            }),
             request,
             ..self.clone()
         })
@@ -91,14 +84,13 @@ impl RunConfig {
     /// Refuses what would change the frames of an agent whose code looks at the video itself.
     fn check_code(
         &self,
-        default: &Self,
         fixed: &impl Fn(&'static str, String) -> Result<Self, ConfigError>,
     ) -> Result<(), ConfigError> {
         let itself = "code of the model that reads the video itself";
-        if self.channel != default.channel {
+        if self.channel.is_some() {
             fixed("--channel", itself.to_owned())?;
         }
-        if self.nframes != default.nframes {
+        if self.nframes.is_some() {
             fixed("--nframes", itself.to_owned())?;
         }
         match self.probe.filter(|probe| *probe == Probe::Blind || probe.changes_frames()) {

@@ -63,7 +63,7 @@ pub struct Prepared {
 /// Settings, data, directory or run that cannot be used.
 pub fn prepare(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Prepared, RunError> {
     let plan = run.settled().plan(&run.protocol)?;
-    let selected = select::samples(run.task, plan.profile, &run.config, &workspace.data)?;
+    let selected = select::samples(run.task, plan.profile(), &run.config, &workspace.data)?;
     check_texts(&run.protocol, &plan, &selected.samples)?;
     if run.protocol.code().is_some() && workspace.code.is_none() {
         return Err(RunError::NoCodeTool { protocol: run.protocol.name.clone() });
@@ -95,7 +95,7 @@ pub fn prepare(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Prepared, 
         wanted,
         stored,
         retry,
-        concurrency: run.config.concurrency,
+        concurrency: run.config.concurrency(),
         frames: Arc::clone(&workspace.frames),
         code: workspace.code.clone().filter(|_| run.protocol.code().is_some()),
         stop: workspace.stop.clone(),
@@ -181,7 +181,7 @@ impl Prepared {
             concurrency = self.concurrency,
             protocol = manifest.protocol,
             mode = %manifest.plan.mode,
-            profile = %manifest.plan.profile,
+            profile = %manifest.plan.profile(),
             backend = manifest.backend.name,
             binary = wanted_binary,
             "run started"
@@ -280,7 +280,7 @@ fn finish(
 ) -> Result<RunOutcome, RunError> {
     journal.check_in_place()?;
     let selection = manifest.records_selected();
-    let mut summing = Summing::new(&manifest.task, &manifest.plan.switches, &selection);
+    let mut summing = Summing::new(&manifest.task, manifest.plan.switches(), &selection);
     let (mut failed, mut last_failed, mut answered_by) = (0, None, None);
     Stored::find(journal.dir())?.each(|records| {
         for record in records {
@@ -318,5 +318,5 @@ fn finish(
 
 /// The summary of a run's records.
 pub(super) fn summary_of(manifest: &Manifest, records: &[Record]) -> Result<Summary, SummaryError> {
-    summarize(&manifest.task, &manifest.plan.switches, &manifest.records_selected(), records)
+    summarize(&manifest.task, manifest.plan.switches(), &manifest.records_selected(), records)
 }

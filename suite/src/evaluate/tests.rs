@@ -183,7 +183,7 @@ fn uids(records: &[Record]) -> Vec<&str> {
 #[test]
 fn a_run_ends_with_its_outcome_and_its_files() {
     let world = World::new();
-    let config = RunConfig { concurrency: 1, label: Some("first".into()), ..strict() };
+    let config = RunConfig { concurrency: Some(1), label: Some("first".into()), ..strict() };
     let (outcome, events) = world.evaluate(&config, "run").unwrap();
     assert_eq!((outcome.ended, outcome.records, outcome.expected), (Ended::Finished, 6, 6));
     assert_eq!((outcome.failed, outcome.last_failed), (0, None));
@@ -205,7 +205,7 @@ fn a_run_has_the_answers_of_one_model() {
     let world = World::new();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let run = |names: &[&'static str], config: RunConfig, name: &str| {
-        let run = world.run(&RunConfig { concurrency: 1, ..config }, name);
+        let run = world.run(&RunConfig { concurrency: Some(1), ..config }, name);
         let backend = Arc::new(Answers(Mutex::new(names.to_vec())));
         runtime.block_on(evaluate(&run, &world.workspace(), backend, Arc::new(()))).unwrap()
     };
@@ -250,7 +250,7 @@ fn a_record_of_a_failure_holds_no_path_of_the_machine() {
         runtime.block_on(evaluate(&run, &workspace, Arc::new(Repeats), Arc::new(()))).unwrap();
         std::fs::read_to_string(world.path(name).join(journal::JOURNAL)).unwrap()
     };
-    let sent = journal("sent", RunConfig { channel: Channel::Video, ..strict() });
+    let sent = journal("sent", RunConfig { channel: Some(Channel::Video), ..strict() });
     let damaged = journal("damaged", strict());
     std::fs::remove_file(world.path("clip.mp4")).unwrap();
     let missing = journal("missing", strict());
@@ -267,7 +267,7 @@ fn a_record_of_a_failure_holds_no_path_of_the_machine() {
 #[test]
 fn a_resumed_run_does_what_is_left_and_reports_a_torn_line() {
     let world = World::new();
-    let config = RunConfig { resume: true, concurrency: 1, ..strict() };
+    let config = RunConfig { resume: true, concurrency: Some(1), ..strict() };
     world.evaluate(&config, "run").unwrap();
     let whole = world.records("run");
     let path = world.path("run").join(journal::JOURNAL);
@@ -284,7 +284,7 @@ fn a_resumed_run_does_what_is_left_and_reports_a_torn_line() {
     assert_eq!(events, ["torn 6", "made_up: 2 of 6, 4 there", "u4", "u5"]);
     assert!(outcome.summary.complete);
     assert_eq!(world.records("run"), whole);
-    let other = RunConfig { nframes: 32, ..config };
+    let other = RunConfig { nframes: Some(32), ..config };
     let error = world.evaluate(&other, "run").unwrap_err().to_string();
     assert!(error.contains("nframes was 64, now 32"), "{error}");
 }
@@ -301,19 +301,19 @@ fn a_run_that_was_begun_under_another_default_goes_on_under_its_own_profile() {
     assert_eq!((outcome.ended, outcome.records), (Ended::Interrupted, 0));
     let resumed = |config: RunConfig| {
         let run = world.run(&RunConfig { resume: true, ..config }, "run");
-        prepare(&run, &world.workspace()).map(|prepared| prepared.plan().profile)
+        prepare(&run, &world.workspace()).map(|prepared| prepared.plan().profile())
     };
     assert_eq!(resumed(RunConfig::default()).unwrap(), Profile::Paper);
     let refused = resumed(strict()).unwrap_err().to_string();
     assert!(refused.contains("profile was paper, now strict"), "{refused}");
     let new = world.run(&RunConfig { resume: true, ..RunConfig::default() }, "new");
-    assert_eq!(prepare(&new, &world.workspace()).unwrap().plan().profile, Profile::Strict);
+    assert_eq!(prepare(&new, &world.workspace()).unwrap().plan().profile(), Profile::Strict);
 }
 
 #[test]
 fn a_resumed_run_may_gain_samples_and_loses_none() {
     let world = World::new();
-    let first = |limit| RunConfig { limit: Some(limit), concurrency: 1, ..strict() };
+    let first = |limit| RunConfig { limit: Some(limit), concurrency: Some(1), ..strict() };
     let again = |config: RunConfig| world.evaluate(&RunConfig { resume: true, ..config }, "run");
     world.evaluate(&first(2), "run").unwrap();
     let (outcome, events) = again(first(4)).unwrap();

@@ -26,7 +26,7 @@ pub fn check_texts<'a>(
 }
 
 fn check_sample(protocol: &Protocol, plan: &RunPlan, sample: &Sample) -> Result<(), RenderError> {
-    let (mode, switches) = (&plan.mode, &plan.switches);
+    let (mode, switches) = (&plan.mode, plan.switches());
     render::user_text(protocol, sample, mode, switches, &sample.video_name(), Some(1.0))?;
     if let Some(agent_loop) = &protocol.agent {
         let later =

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::harness::{Harness, is_default};
 use super::{Clips, CodeRules, FramePolicy, Overview, Template, Tries};
 use crate::sample::Sample;
+use crate::settings::SamplingParams;
 
 /// An agent's own loop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -153,24 +154,16 @@ impl Continued {
     }
 }
 
-/// How tokens are drawn.
+/// How tokens are drawn. Texts of `stop` stay in the reply. Without a repetition penalty a server takes that of the
+/// model's folder, as `generate` of transformers does.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sampling {
     /// Sampling temperature; 0 is greedy.
     pub temperature: f64,
-    /// Nucleus sampling.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub top_p: Option<f64>,
-    /// Tokens among which one is drawn.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub top_k: Option<u32>,
-    /// Repetition penalty; without it a server takes that of the model's folder, as `generate` of transformers does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub repetition_penalty: Option<f64>,
-    /// Texts that end a generation and stay in the reply.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub stop: Vec<String>,
+    /// All else.
+    #[serde(flatten)]
+    pub params: SamplingParams,
 }
 
 impl AgentLoop {

@@ -229,7 +229,9 @@ fn everything_that_can_change_an_answer_keeps_a_run_from_being_continued() {
         ("constants.jpeg_quality was 85, now 90", |m| {
             m.constants.insert("jpeg_quality".into(), "90".into()).map_or((), drop)
         }),
-        ("switches.frame_loss_is_error was true, now false", |m| m.plan.switches.frame_loss_is_error = false),
+        ("switches.frame_loss_is_error was true, now false", |m| {
+            m.plan.rules.switch(|switches| switches.frame_loss_is_error = false);
+        }),
         ("data.rows.parquet was d, now e", |m| {
             m.data.insert("rows.parquet".into(), "e".into()).map_or((), drop)
         }),

@@ -282,7 +282,7 @@ impl Engine {
         self.taken.activations(self.plan.activations_with(frame));
         let (reply, answer) = oneshot::channel();
         let gone = || Error::Compute("engine thread panicked; see stderr".to_owned());
-        let stop = generation.stop.clone();
+        let stop = generation.sampling.stop.clone();
         let jobs = self.jobs.as_ref().ok_or_else(gone)?;
         jobs.send(Job::new(prompt, generation, reply)).map_err(|_| gone())?;
         let answer = answer.await.unwrap_or_else(|_| Err(gone()))?;

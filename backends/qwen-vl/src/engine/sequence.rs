@@ -80,7 +80,7 @@ impl<T: Clone> Sequence<T> {
                 _ => 1.0,
             },
             max_tokens: generation.max_tokens as usize,
-            stop: generation.stop.clone(),
+            stop: generation.sampling.stop.clone(),
             stopped: false,
             first: None,
             prefill: Some(Prefill { prompt, state: None }),

@@ -129,14 +129,15 @@ fn request_settings_override_the_generation_config() {
     assert_eq!(found(&silent, &defaults), (0.5, 1, 1.5));
     assert_eq!(found(&silent, &defaults.clone().neutral()), (1.0, 0, 1.0));
     assert_eq!(defaults.clone().neutral().stop, [9]);
-    let spoken =
-        Generation { top_p: Some(0.9), top_k: Some(0), repetition_penalty: Some(1.0), ..silent.clone() };
+    let with = |sampling| Generation { sampling, ..silent.clone() };
+    let unset = SamplingParams::default();
+    let spoken = with(SamplingParams { top_p: Some(0.9), ..SamplingParams::neutral() });
     assert_eq!(found(&spoken, &defaults), (0.9, 0, 1.0));
     for wrong in [
         Generation { temperature: f64::NAN, ..silent.clone() },
         Generation { temperature: -1.0, ..silent.clone() },
-        Generation { top_p: Some(1.5), ..silent.clone() },
-        Generation { repetition_penalty: Some(0.0), ..silent },
+        with(SamplingParams { top_p: Some(1.5), ..unset.clone() }),
+        with(SamplingParams { repetition_penalty: Some(0.0), ..unset }),
     ] {
         assert!(Sampler::new(&wrong, &defaults).is_err(), "{wrong:?}");
     }

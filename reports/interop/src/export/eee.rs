@@ -177,8 +177,8 @@ fn generation(evaluation: &Evaluation<'_>) -> Value {
     let (manifest, plan) = (&evaluation.run.manifest, &evaluation.run.manifest.plan);
     let mut arguments = json!({
         "temperature": plan.temperature,
-        "top_p": plan.request.top_p,
-        "top_k": plan.request.top_k,
+        "top_p": plan.request.sampling.top_p,
+        "top_k": plan.request.sampling.top_k,
         "max_tokens": plan.max_tokens,
     });
     if manifest.offers_tool {
@@ -223,7 +223,7 @@ fn sample(evaluation: &Evaluation<'_>, id: &str, record: &Record) -> Value {
         "error": failure(record),
         "metadata": metadata(record),
     });
-    if counts(record, &evaluation.run.manifest.plan.switches) {
+    if counts(record, evaluation.run.manifest.plan.switches()) {
         line["evaluation_result_id"] = json!(result_id(evaluation, evaluation.metric()));
     }
     if is_agentic {

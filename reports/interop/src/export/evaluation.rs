@@ -56,7 +56,7 @@ impl<'a> Evaluation<'a> {
 
     /// Records with an answer that counts in the score.
     pub(super) fn answered(&self) -> Vec<&'a Record> {
-        let counted = |record: &&Record| counts(record, &self.run.manifest.plan.switches);
+        let counted = |record: &&Record| counts(record, self.run.manifest.plan.switches());
         self.run.records.iter().filter(|record| has_answer(record)).filter(counted).collect()
     }
 

@@ -77,7 +77,7 @@ fn check(evaluation: &Evaluation<'_>) -> Result<(), ExportError> {
         format!("it has {expected} of the {rows} samples of the split; run the whole split")
     } else if !published.contains(&rows) {
         format!("the data have {rows} rows, the published split {}", manifest.task.expected_rows)
-    } else if manifest.plan.profile == Profile::Release {
+    } else if manifest.plan.profile() == Profile::Release {
         "the profile `release` keeps mistakes of the released code; run it under `strict` or `paper`"
             .to_owned()
     } else {
@@ -129,7 +129,7 @@ fn card(model: &str, evaluations: &[&Evaluation<'_>], tables: &[Table]) -> Strin
             "| {} | {} | {} | {} | {} | {:.2} | {} | {} |\n",
             escape(&manifest.task.title),
             escape(&manifest.display_name()),
-            manifest.plan.profile,
+            manifest.plan.profile(),
             protocol,
             headline.name,
             100.0 * headline.value,

@@ -34,9 +34,9 @@ impl Harness for LmEval {
             "max_gen_toks": plan.max_tokens,
             "temperature": plan.temperature,
             "do_sample": plan.temperature > 0.0,
-            "top_p": plan.request.top_p,
-            "top_k": plan.request.top_k,
-            "until": plan.request.stop,
+            "top_p": plan.request.sampling.top_p,
+            "top_k": plan.request.sampling.top_k,
+            "until": plan.request.sampling.stop,
         })
     }
 

@@ -34,8 +34,8 @@ impl Harness for LmmsEval {
             "max_new_tokens": plan.max_tokens,
             "temperature": plan.temperature,
             "do_sample": plan.temperature > 0.0,
-            "top_p": plan.request.top_p,
-            "top_k": plan.request.top_k,
+            "top_p": plan.request.sampling.top_p,
+            "top_k": plan.request.sampling.top_k,
         })
     }
 

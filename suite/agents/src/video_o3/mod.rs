@@ -30,6 +30,7 @@ use paravt_suite::record::{SampleError, Score, ToolOutcome, Transcript};
 use paravt_suite::reference::{Call, FrameChoice, Tag, ToolSyntax};
 use paravt_suite::sample::{Gold, Sample};
 use paravt_suite::scoring::Scorer;
+use paravt_suite::settings::SamplingParams;
 use paravt_suite::span::TimeSpan;
 use paravt_suite::text::fixed1;
 use paravt_upstream::import::parts::{Parts, protocol};
@@ -421,9 +422,12 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
         }),
         clips: Some(clips),
         sampling: Sampling {
-            stop: vec!["</grounding>".to_owned(), "</answer>".to_owned()],
-            repetition_penalty: Some(1.0),
-            ..Sampling::default()
+            temperature: 0.0,
+            params: SamplingParams {
+                stop: vec!["</grounding>".to_owned(), "</answer>".to_owned()],
+                repetition_penalty: Some(1.0),
+                ..SamplingParams::default()
+            },
         },
         ..AgentLoop::new(Fidelity::Exact, 9)
     };

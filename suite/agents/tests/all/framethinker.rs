@@ -47,7 +47,10 @@ async fn frames_are_chosen_by_numbers_and_a_time_is_answered_with_one() {
     assert_eq!(shown[5], "user: Frame number at time 0:50 is: 500. | ");
     assert_eq!(backend.steps(), ["turn0", "turn1", "turn2", "turn3"]);
     let generation = &backend.asked.lock().unwrap()[0].generation;
-    assert_eq!((generation.temperature, generation.top_p, generation.top_k), (0.6, Some(0.9), Some(50)));
+    assert_eq!(
+        (generation.temperature, generation.sampling.top_p, generation.sampling.top_k),
+        (0.6, Some(0.9), Some(50))
+    );
     assert_eq!(tries(&record), &TriesRecord { before: Vec::new(), accepted: true });
     let text = "Frame number at time 0:50 is: 500.".to_owned();
     assert_eq!(record.transcript.tool_calls[1].outcome, ToolOutcome::Text { text });

@@ -179,7 +179,7 @@ async fn videozoomer_answers_errors_keeps_the_stop_and_reads_all_turns() {
     assert_eq!(shown[5], format!("user: <tool_response>\nError: {too_many}<tool_response>Mend it. | "));
     assert_eq!(shown[7], "user: <tool_response>\nCall error: .\n</tool_response>\nMend it. | ");
     assert_eq!(shown[9], format!("{looked}No more. | 100 106 113 120"));
-    assert_eq!(backend.asked.lock().unwrap()[0].generation.stop, ["</video_zoom>"]);
+    assert_eq!(backend.asked.lock().unwrap()[0].generation.sampling.stop, ["</video_zoom>"]);
     assert_eq!(record.own.unwrap().score.value, 1.0);
     assert!(
         matches!(&record.transcript.tool_calls[1].outcome, ToolOutcome::CropFailed { reason } if reason == too_many)
@@ -239,13 +239,13 @@ async fn eva_plans_before_it_sees_and_numbers_frames_across_calls() {
 async fn a_model_of_one_turn_is_asked_in_its_authors_words() {
     let protocol = standin(&video_r1::RELEASE);
     let plan = RunConfig::default().plan(&protocol).unwrap();
-    assert_eq!((plan.temperature, plan.request.top_p, plan.max_tokens), (0.1, Some(0.001), 1024));
+    assert_eq!((plan.temperature, plan.request.sampling.top_p, plan.max_tokens), (0.1, Some(0.001), 1024));
     assert_eq!(plan.fidelity(&protocol, "videomme"), Some(Fidelity::Variant));
     let made = paravt_suite::protocol::render::user_text(
         &protocol,
         &sample("u"),
         &protocol.default_mode,
-        &plan.switches,
+        plan.switches(),
         "v.mp4",
         None,
     );
@@ -274,7 +274,7 @@ async fn time_r1_generates_the_letter_a_second_time_from_where_the_answer_begins
     );
     let asked = backend.asked.lock().unwrap();
     let limits: Vec<u32> = asked.iter().map(|request| request.generation.max_tokens).collect();
-    assert_eq!((limits, asked[0].generation.repetition_penalty), (vec![1024, 16], Some(1.0)));
+    assert_eq!((limits, asked[0].generation.sampling.repetition_penalty), (vec![1024, 16], Some(1.0)));
     let Content::Text(beginning) = &asked[1].messages[2].content else { panic!() };
     assert_eq!(beginning, "<think>x</think><answer>\nBest: (");
     let RecordedPart::Frames { frames, width, height, .. } = &record.transcript.messages[1].parts[0] else {
@@ -297,6 +297,12 @@ fn what_an_agent_decides_is_refused_in_the_run_and_allowed_in_a_file() {
     for (config, words) in [
         (r#"{"nframes": 32}"#, "--nframes: protocol conan has 16"),
         (r#"{"max_turns": 9}"#, "--max-turns: protocol conan has 2"),
+        // The defaults of other protocols are as good as any other value.
+        (r#"{"nframes": 64}"#, "--nframes: protocol conan has 16"),
+        (r#"{"max_turns": 3}"#, "--max-turns: protocol conan has 2"),
+        (r#"{"max_parallel": 5}"#, "--max-parallel: protocol conan has 0"),
+        (r#"{"channel": "frames_video"}"#, "--channel: protocol conan has frames"),
+        (r#"{"crop": "frames"}"#, "--crop: protocol conan has frames"),
         (r#"{"profile": "paper"}"#, "--profile: protocol conan"),
         (r#"{"crop": "subagent"}"#, "--crop: protocol conan has frames"),
         (r#"{"probe": "freeze"}"#, "chooses its frames itself"),
@@ -304,7 +310,9 @@ fn what_an_agent_decides_is_refused_in_the_run_and_allowed_in_a_file() {
         let error = plan(config).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
-    assert_eq!(plan(r#"{"nframes": 16, "max_turns": 2}"#).unwrap().nframes, 16);
+    assert_eq!(plan(r#"{"nframes": 16, "max_turns": 2, "channel": "image"}"#).unwrap().nframes, 16);
+    let temperature = |config| plan(config).unwrap().temperature;
+    assert_eq!((temperature("{}"), temperature(r#"{"temperature": 0.0}"#)), (1.0, 0.0));
 }
 
 #[test]

@@ -51,9 +51,9 @@ async fn each_call_shows_a_video_in_the_budget_that_it_names() {
     assert_eq!(video(&asked[2], 3), (4, 1008, 560, Some(2.0)));
     assert_eq!(video(&asked[2], 5), (200, 168, 84, Some(2.0)));
     let generation = &asked[0].generation;
-    assert_eq!(generation.stop, ["</grounding>", "</answer>"]);
+    assert_eq!(generation.sampling.stop, ["</grounding>", "</answer>"]);
     assert_eq!(
-        (generation.temperature, generation.max_tokens, generation.repetition_penalty),
+        (generation.temperature, generation.max_tokens, generation.sampling.repetition_penalty),
         (0.0, 4096, Some(1.0))
     );
     let template = asked[0].chat_template.as_deref().unwrap();

@@ -95,7 +95,7 @@ fn mode(plan: &RunPlan, protocol: &Protocol) -> String {
             format!("tool {}, up to {} turns of {calls}{crops}", protocol.tool.name, plan.max_turns)
         }
     };
-    format!("{}: {turns}; profile {}", plan.mode, plan.profile)
+    format!("{}: {turns}; profile {}", plan.mode, plan.profile())
 }
 
 /// What is shown of each video.
@@ -105,7 +105,7 @@ fn frames(plan: &RunPlan, protocol: &Protocol) -> String {
         (Some(count), Channel::FramesVideo) => format!("{count} of each video, sent as one video"),
         (Some(count), _) => format!("{count} of each video, sent as images"),
         (None, Channel::Video) => {
-            format!("sampled by the server: {} of each video", plan.switches.video_channel_frames)
+            format!("sampled by the server: {} of each video", plan.switches().video_channel_frames)
         }
         (None, _) => "chosen by the agent's own rules".to_owned(),
     };

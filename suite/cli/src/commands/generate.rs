@@ -57,14 +57,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         parse_conversation(&value).with_context(|| shown.to_string())
     });
     let conversations: Vec<_> = conversations.collect::<anyhow::Result<_>>()?;
-    let settings = args.backend.request.settings()?;
     let generation = Generation {
         max_tokens: args.max_tokens,
         temperature: args.temperature,
-        top_p: settings.top_p,
-        top_k: settings.top_k,
-        repetition_penalty: settings.repetition_penalty,
-        stop: settings.stop,
+        sampling: args.backend.request.settings()?.sampling,
         seed: args.seed,
         logprobs: args.logprobs,
     };

@@ -147,7 +147,7 @@ pub(crate) fn videos(runs: &[Run], root: &DataRoot, tasks: &[&Benchmark]) -> Vid
         let profiles: BTreeSet<Profile> = runs
             .iter()
             .filter(|run| run.manifest.task.name == *name)
-            .map(|run| run.manifest.plan.profile)
+            .map(|run| run.manifest.plan.profile())
             .collect();
         for profile in profiles {
             let dataset = match task.load(root, profile) {

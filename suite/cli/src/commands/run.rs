@@ -72,9 +72,9 @@ struct AskedArgs {
     #[arg(long, value_name = "PROBE")]
     probe: Option<Probe>,
     /// Ask each sample N times, with --seed raised by one each time; the report shows mean, pass@k, majority and
-    /// agreement.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    repeat: usize,
+    /// agreement [default: 1].
+    #[arg(long, value_name = "N")]
+    repeat: Option<usize>,
 }
 
 /// How samples are put to the model.
@@ -94,9 +94,9 @@ pub(crate) struct PlanArgs {
     /// --paper-row`; that of the run with `run --resume`].
     #[arg(long, value_name = "NAME|FILE")]
     protocol: Option<ProtocolChoice>,
-    /// How the overview (frames of the whole video) is sent.
-    #[arg(long, value_enum, default_value = "image")]
-    channel: Channel,
+    /// How the overview (frames of the whole video) is sent [default: image; an agent's own].
+    #[arg(long, value_enum)]
+    channel: Option<Channel>,
     /// Frames of the overview that are sampled here, evenly spaced; an odd number is rounded to an even one [default: 64].
     #[arg(long, value_name = "N")]
     nframes: Option<usize>,
@@ -113,9 +113,9 @@ pub(crate) struct PlanArgs {
     /// Maximum tokens of one reply [default: the protocol's; 2048 in paravt and native].
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     max_tokens: Option<u32>,
-    /// Sampling temperature; 0 is greedy.
-    #[arg(long, default_value_t = 0.0, value_name = "T", allow_negative_numbers = true)]
-    temperature: f64,
+    /// Sampling temperature; 0 is greedy [default: 0; an agent's own].
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    temperature: Option<f64>,
     /// Seed sent with every request [default: none is sent].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -210,7 +210,7 @@ impl DispatchArgs {
             limit: self.limit.or(config.limit),
             ids: self.ids.clone().or(config.ids),
             shard: self.shard.or(config.shard),
-            concurrency: self.concurrency.unwrap_or(config.concurrency),
+            concurrency: self.concurrency.or(config.concurrency),
             resume: self.resume || config.resume,
             retry_errors: self.retry_errors.as_ref().map(classes).or(config.retry_errors),
             ..config
@@ -221,21 +221,20 @@ impl DispatchArgs {
 impl PlanArgs {
     /// The flags as a configuration.
     pub(crate) fn config(&self, request: &RequestFlags) -> anyhow::Result<RunConfig> {
-        let default = RunConfig::default();
         Ok(RunConfig {
             profile: self.profile,
             mode: self.mode.clone(),
             channel: self.channel,
-            nframes: self.nframes.unwrap_or(default.nframes),
-            max_turns: self.max_turns.unwrap_or(default.max_turns),
-            max_parallel: self.max_parallel.unwrap_or(default.max_parallel),
-            crop: self.crop.unwrap_or(default.crop),
+            nframes: self.nframes,
+            max_turns: self.max_turns,
+            max_parallel: self.max_parallel,
+            crop: self.crop,
             max_tokens: self.max_tokens,
             temperature: self.temperature,
             seed: self.seed,
             dialect: request.dialect(),
             request: request.settings()?,
-            ..default
+            ..RunConfig::default()
         })
     }
 
@@ -339,12 +338,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 /// The configuration with the sampling of a recorded run, whose answers were drawn so.
 fn sampled_as(config: RunConfig, recorded: &RunPlan) -> anyhow::Result<RunConfig> {
-    let default = RunConfig::default();
     let given = [
-        ("--temperature", ![default.temperature, recorded.temperature].contains(&config.temperature)),
-        ("--seed", ![default.seed, recorded.seed].contains(&config.seed)),
-        ("--max-tokens", ![None, Some(recorded.max_tokens)].contains(&config.max_tokens)),
-        ("settings of requests", ![&default.request, &recorded.request].contains(&&config.request)),
+        ("--temperature", config.temperature.is_some_and(|given| given != recorded.temperature)),
+        ("--seed", config.seed.is_some() && config.seed != recorded.seed),
+        ("--max-tokens", config.max_tokens.is_some_and(|given| given != recorded.max_tokens)),
+        ("settings of requests", !config.request.is_empty() && config.request != recorded.request),
     ];
     if let Some((flag, _)) = given.iter().find(|(_, is_other)| *is_other) {
         bail!(
@@ -352,7 +350,7 @@ fn sampled_as(config: RunConfig, recorded: &RunPlan) -> anyhow::Result<RunConfig
         );
     }
     Ok(RunConfig {
-        temperature: recorded.temperature,
+        temperature: Some(recorded.temperature),
         seed: recorded.seed,
         max_tokens: Some(recorded.max_tokens),
         request: recorded.request.clone(),
@@ -420,7 +418,7 @@ fn print_forecast(run: &Evaluation<'_>, chosen: &Chosen, forecast: &Forecast) {
     println!("  protocol {} ({})", chosen.describe(), forecast.protocol_hash);
     println!(
         "  profile {}, mode {}, crop {}, at most {} tokens a turn",
-        plan.profile,
+        plan.profile(),
         plan.mode,
         format!("{:?}", plan.crop).to_lowercase(),
         plan.max_tokens

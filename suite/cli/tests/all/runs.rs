@@ -167,7 +167,7 @@ fn paper_is_the_profile_of_a_published_row_alone() {
         let mut run = run(&["mlvu"], &out, &server.base_url);
         ok(run.env("PARAVT_BENCH_CACHE", imported()).args(["--limit", "1"]).args(flags));
         let manifest = journal::read_manifest(&out.join("mlvu")).unwrap();
-        (manifest.plan.profile.as_str(), manifest.paper_row)
+        (manifest.plan.profile().as_str(), manifest.paper_row)
     };
     let row = Some("ParaVT-8B".to_owned());
     assert_eq!(profile("mine", &[]), ("strict", None));

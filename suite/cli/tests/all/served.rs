@@ -226,7 +226,10 @@ fn request_settings_are_sent_recorded_and_compared_and_secrets_are_not() {
         assert!(!written.contains(SECRET), "{file}");
     }
     let plan = journal::read_manifest(&dir.path().join("mmvu")).unwrap().plan;
-    assert_eq!((plan.request.top_k, plan.request.header_env["X-Token"].as_str()), (Some(20), "MY_TOKEN"));
+    assert_eq!(
+        (plan.request.sampling.top_k, plan.request.header_env["X-Token"].as_str()),
+        (Some(20), "MY_TOKEN")
+    );
 
     assert!(start(&["--resume"]).status.success());
     let changed =

@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let protocol = native::protocol();
     let reference = paravt_agents::reference(&protocol)?;
-    let config = RunConfig { nframes: 32, resume: true, ..RunConfig::default() };
+    let config = RunConfig { nframes: Some(32), resume: true, ..RunConfig::default() };
     println!("{config}");
     let run = Evaluation::new(&LVBENCH, config, protocol, reference, dir);
     let workspace = Workspace::new(DataRoot::new(data));

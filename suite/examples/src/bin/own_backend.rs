@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let [letter, data, dir] = arguments.as_slice() else { return Err("expected LETTER DATA RUN".into()) };
     let protocol = native::protocol();
     let reference = paravt_agents::reference(&protocol)?;
-    let config = RunConfig { nframes: 8, ..RunConfig::default() };
+    let config = RunConfig { nframes: Some(8), ..RunConfig::default() };
     let run = Evaluation::new(&LVBENCH, config, protocol, reference, dir);
     let workspace = Workspace::new(DataRoot::new(data));
     let outcome = evaluate(&run, &workspace, Arc::new(OneLetter(letter.clone())), Arc::new(())).await?;

@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     }
     let summary =
-        summarize(&manifest.task, &manifest.plan.switches, &manifest.records_selected(), &contents.records)?;
+        summarize(&manifest.task, manifest.plan.switches(), &manifest.records_selected(), &contents.records)?;
     println!("score {:.3}, complete: {}", summary.headline().value, summary.complete);
     Ok(())
 }

@@ -47,7 +47,7 @@ fn a_blind_run_shows_no_frame_and_needs_no_video() {
 #[test]
 fn a_repeated_run_has_each_sample_so_often_and_shards_of_it_merge() {
     let world = World::new();
-    let config = RunConfig { repeat: 3, seed: Some(10), temperature: 1.0, ..strict() };
+    let config = RunConfig { repeat: Some(3), seed: Some(10), temperature: Some(1.0), ..strict() };
     let outcome = world.evaluate(&config, "whole").unwrap().0;
     assert_eq!((outcome.expected, outcome.records, outcome.summary.n_expected), (18, 18, 18));
     assert!(outcome.summary.complete);
@@ -65,7 +65,7 @@ fn a_repeated_run_has_each_sample_so_often_and_shards_of_it_merge() {
     assert_eq!((merged.records, merged.expected), (18, 18));
     assert_eq!(keys("merged"), all);
     // A run can gain repetitions, not lose any.
-    let more = RunConfig { repeat: 4, resume: true, ..config.clone() };
+    let more = RunConfig { repeat: Some(4), resume: true, ..config.clone() };
     let (grown, events) = world.evaluate(&more, "merged").unwrap();
     assert!(events.contains(&"made_up: 6 of 24, 18 there".to_owned()), "{events:?}");
     assert_eq!((grown.records, grown.summary.n_expected, grown.summary.complete), (24, 24, true));

@@ -14,6 +14,7 @@ use paravt_suite::record::{Outcome, Score};
 use paravt_suite::reference::{Tag, ToolSyntax};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
+use paravt_suite::settings::SamplingParams;
 
 use super::{MAX_ANSWER_CHARS, judged_answer, rule_score};
 use crate::import::parts::{Parts, protocol, questions, slot, text};
@@ -105,7 +106,10 @@ pub(crate) fn agent(code: CodeRules) -> AgentLoop {
         failed_calls: FailedCalls::Stop,
         scored: Scored::Conversation,
         code: Some(code),
-        sampling: Sampling { temperature: 0.01, stop: vec!["</code>".to_owned()], ..Sampling::default() },
+        sampling: Sampling {
+            temperature: 0.01,
+            params: SamplingParams { stop: vec!["</code>".to_owned()], ..SamplingParams::default() },
+        },
         ..AgentLoop::new(Fidelity::Variant, 30)
     }
 }

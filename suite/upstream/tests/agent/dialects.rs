@@ -212,19 +212,19 @@ async fn native_refuses_calls_that_are_left_in_the_text() {
 #[tokio::test]
 async fn sampling_settings_of_the_plan_reach_every_request() {
     let mut world = world(&[("turn0", &call(2.0, 4.0)), ("turn1", "B")]);
-    world.plan.request.top_p = Some(0.8);
-    world.plan.request.top_k = Some(20);
-    world.plan.request.repetition_penalty = Some(1.05);
-    world.plan.request.stop = vec!["</answer>".into()];
+    world.plan.request.sampling.top_p = Some(0.8);
+    world.plan.request.sampling.top_k = Some(20);
+    world.plan.request.sampling.repetition_penalty = Some(1.05);
+    world.plan.request.sampling.stop = vec!["</answer>".into()];
     world.run().await;
     let asked = world.backend.asked.lock().unwrap();
     assert_eq!(asked.len(), 2);
     for request in asked.iter() {
         let generation = &request.generation;
         assert_eq!(
-            (generation.top_p, generation.top_k, generation.repetition_penalty),
+            (generation.sampling.top_p, generation.sampling.top_k, generation.sampling.repetition_penalty),
             (Some(0.8), Some(20), Some(1.05))
         );
-        assert_eq!(generation.stop, ["</answer>"]);
+        assert_eq!(generation.sampling.stop, ["</answer>"]);
     }
 }

@@ -59,7 +59,7 @@ impl World {
     }
 
     fn switched(mut self, switch: impl Fn(&mut Switches)) -> Self {
-        switch(&mut self.plan.switches);
+        self.plan.rules.switch(switch);
         self
     }
 }

@@ -31,10 +31,10 @@ pub(super) fn header(evaluation: &Evaluation<'_>) -> Value {
     let generation = json!({
         "max_tokens": manifest.plan.max_tokens,
         "temperature": manifest.plan.temperature,
-        "top_p": manifest.plan.request.top_p,
-        "top_k": manifest.plan.request.top_k,
+        "top_p": manifest.plan.request.sampling.top_p,
+        "top_k": manifest.plan.request.sampling.top_k,
         "seed": manifest.plan.seed,
-        "stop_seqs": (!manifest.plan.request.stop.is_empty()).then_some(&manifest.plan.request.stop),
+        "stop_seqs": (!manifest.plan.request.sampling.stop.is_empty()).then_some(&manifest.plan.request.sampling.stop),
     });
     let headline = json!({ "metric": summary.headline().name });
     let (status, error) = status(evaluation);
@@ -50,7 +50,7 @@ pub(super) fn header(evaluation: &Evaluation<'_>) -> Value {
             "task_display_name": manifest.task.title,
             "task_version": manifest.version,
             "task_args": evaluation.plan(),
-            "tags": [format!("profile:{}", manifest.plan.profile)],
+            "tags": [format!("profile:{}", manifest.plan.profile())],
             "dataset": {
                 "name": manifest.task.hub.repos.first().unwrap_or(&manifest.task.name),
                 "location": manifest.data_revision.as_ref().or(manifest.task.hub.repos.first()),

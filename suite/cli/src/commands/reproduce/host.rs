@@ -194,9 +194,7 @@ impl driver::Host for Host<'_> {
             (Answers::Servers(urls, model, known), _) => {
                 let mut evaluation = evaluation.clone();
                 // Unless the recipe says otherwise.
-                if evaluation.config.concurrency == RunConfig::default().concurrency {
-                    evaluation.config.concurrency = EACH * urls.len();
-                }
+                evaluation.config.concurrency.get_or_insert(EACH * urls.len());
                 let flags = flags.on_servers(urls, model).knowing(known);
                 self.served(&evaluation, folder, &flags)
             }

@@ -84,7 +84,7 @@ fn drive(turns: &[Turn], case: &Case<'_>, mode: &PromptMode, max_parallel: usize
         backend: Arc::clone(&script) as Arc<_>,
         protocol: Arc::new(protocol()),
         protocol_hash: String::new(),
-        reference: paravt_agents::reference(&protocol()).unwrap(),
+        reference: paravt_agents::bind(protocol()).unwrap().reference,
         plan: RunPlan {
             rules: profile.into(),
             mode: mode.clone(),

@@ -12,7 +12,7 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 use paravt_qwen_vl::engine::Engine;
 use paravt_qwen_vl::prompt::Prompt;
-use paravt_suite::agent::Agent;
+use paravt_suite::agent::{Agent, Bound};
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, Request};
 use paravt_suite::frames::FrameSource;
 use paravt_suite::message::{Message, Role};
@@ -254,11 +254,12 @@ impl Roller {
             turns: Mutex::default(),
         });
         let profile = Profile::Strict;
+        let Bound { protocol, reference } = paravt_agents::bind(Arc::clone(&self.protocol))?;
         let agent = Agent {
             backend: Arc::clone(&recorder) as Arc<dyn Backend>,
-            protocol: Arc::clone(&self.protocol),
+            protocol,
             protocol_hash: String::new(),
-            reference: paravt_agents::reference(&self.protocol)?,
+            reference,
             plan: RunPlan {
                 rules: profile.into(),
                 mode: self.protocol.default_mode.clone(),

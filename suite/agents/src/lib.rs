@@ -14,11 +14,10 @@
 //! use paravt_suite::protocol::native;
 //! use paravt_suite::span::TimeSpan;
 //!
-//! let reference = paravt_agents::reference(&native::protocol())?;
-//! let protocol = native::protocol();
-//! let calls = reference.syntax.calls(
+//! let bound = paravt_agents::bind(native::protocol())?;
+//! let calls = bound.reference.syntax.calls(
 //!     r#"<tool_call>{"name": "crop_video", "arguments": {"start_time": "1:05", "end_time": 70}}</tool_call>"#,
-//!     &protocol.tool,
+//!     &bound.protocol.tool,
 //! );
 //! assert_eq!(calls[0].window, Ok(TimeSpan { start: 65.0, end: 70.0 }));
 //! # Ok::<(), paravt_agents::ReferenceError>(())
@@ -39,7 +38,9 @@ pub mod video_r1;
 pub mod videochat_r1;
 pub mod videozoomer;
 
-use paravt_suite::agent::{Reference, SpecialFields};
+use std::sync::Arc;
+
+use paravt_suite::agent::{Bound, Reference, SpecialFields};
 use paravt_suite::protocol::{AgentLoop, Protocol};
 use paravt_upstream::import::Release;
 use paravt_upstream::{paravt, pyvision};
@@ -103,11 +104,17 @@ pub enum ReferenceError {
     NeedsRule { protocol: String, name: &'static str, field: &'static str },
 }
 
-/// The release that a protocol belongs to.
+/// A protocol with the release that it belongs to.
 ///
 /// # Errors
-/// There is none of that name, or it cannot show the frames that the protocol's loop wants.
-pub fn reference(protocol: &Protocol) -> Result<Reference, ReferenceError> {
+/// No release has that name, or its loop lacks or needs a rule.
+pub fn bind(protocol: impl Into<Arc<Protocol>>) -> Result<Bound, ReferenceError> {
+    let protocol = protocol.into();
+    let reference = reference(&protocol)?;
+    Ok(Bound { protocol, reference })
+}
+
+fn reference(protocol: &Protocol) -> Result<Reference, ReferenceError> {
     let of = protocol.name.clone();
     let name = protocol.reference.as_deref().unwrap_or(paravt::REFERENCE.name);
     let Some(found) = references().find(|reference| reference.name == name) else {

@@ -49,6 +49,15 @@ pub struct Reference {
     pub agent_loop: Option<&'static dyn Loop>,
 }
 
+/// A protocol with the release whose rules it follows.
+#[derive(Clone)]
+pub struct Bound {
+    /// The texts around a sample.
+    pub protocol: Arc<Protocol>,
+    /// How tool calls are written, how a reply is scored.
+    pub reference: Reference,
+}
+
 impl Reference {
     /// An agent's rules, all of them in one type.
     pub const fn of<T: ToolSyntax + Scorer + Loop>(name: &'static str, rules: &'static T) -> Self {

@@ -10,17 +10,16 @@
 //! ```no_run
 //! # async fn example(
 //! #     task: &dyn paravt_suite::task::Task,
-//! #     reference: paravt_suite::agent::Reference,
+//! #     protocol: paravt_suite::agent::Bound,
 //! #     backend: std::sync::Arc<dyn paravt_suite::backend::Backend>,
 //! # ) -> Result<(), paravt_suite::evaluate::RunError> {
 //! use std::sync::Arc;
 //!
 //! use paravt_suite::evaluate::{Evaluation, RunConfig, Workspace, evaluate};
-//! use paravt_suite::protocol::native;
 //! use paravt_suite::data::DataRoot;
 //!
 //! let config = RunConfig { nframes: Some(32), limit: Some(100), ..RunConfig::default() };
-//! let run = Evaluation::new(task, config, native::protocol(), reference, "runs/mlvu");
+//! let run = Evaluation::new(task, config, protocol, "runs/mlvu");
 //! let workspace = Workspace::new(DataRoot::new("/data/huggingface"));
 //! let outcome = evaluate(&run, &workspace, backend, Arc::new(())).await?;
 //! println!("{:.1} %", 100.0 * outcome.summary.headline().value);
@@ -45,7 +44,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::agent::Reference;
+use crate::agent::{Bound, Reference};
 use crate::backend::Backend;
 use crate::code::CodeTool;
 use crate::data::DataRoot;
@@ -78,14 +77,9 @@ pub struct Evaluation<'a> {
 
 impl<'a> Evaluation<'a> {
     /// One split under a configuration and a protocol, written to `dir`.
-    pub fn new(
-        task: &'a dyn Task,
-        config: RunConfig,
-        protocol: impl Into<Arc<Protocol>>,
-        reference: Reference,
-        dir: impl Into<PathBuf>,
-    ) -> Self {
-        Self { task, config, protocol: protocol.into(), reference, dir: dir.into() }
+    pub fn new(task: &'a dyn Task, config: RunConfig, bound: Bound, dir: impl Into<PathBuf>) -> Self {
+        let Bound { protocol, reference } = bound;
+        Self { task, config, protocol, reference, dir: dir.into() }
     }
 
     /// The configuration with the profile of the run that it continues, where it names none: a run that was begun

@@ -11,6 +11,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use super::*;
+use crate::agent::Bound;
 use crate::backend::{BackendError, BackendInfo, Completion, ErrorClass, Memory, Request};
 use crate::data::DataError;
 use crate::fixtures::{self, NO_TOOLS, Squares};
@@ -131,7 +132,8 @@ impl World {
     }
 
     fn run(&self, config: &RunConfig, name: &str) -> Evaluation<'_> {
-        Evaluation::new(&self.task, config.clone(), native::protocol(), NO_TOOLS, self.path(name))
+        let bound = Bound { protocol: native::protocol().into(), reference: NO_TOOLS };
+        Evaluation::new(&self.task, config.clone(), bound, self.path(name))
     }
 
     fn workspace(&self) -> Workspace {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use paravt_agents::{conan, eva, reference, releases, time_r1, video_r1, videozoomer};
+use paravt_agents::{bind, conan, eva, releases, time_r1, video_r1, videozoomer};
 use paravt_suite::agent::Agent;
 use paravt_suite::backend::{BackendError, Completion, ErrorClass, FinishReason, StoppedBy};
 use paravt_suite::evaluate::RunConfig;
@@ -88,7 +88,7 @@ pub(crate) async fn run_on(
         backend: Arc::clone(&backend) as Arc<_>,
         plan: RunPlan { seed: Some(7), ..RunConfig::default().plan(&protocol).unwrap() },
         protocol_hash: "p".into(),
-        reference: reference(&protocol).unwrap(),
+        reference: bind(protocol.clone()).unwrap().reference,
         protocol: Arc::new(protocol),
         frames: Arc::new(film),
         code: None,
@@ -333,7 +333,7 @@ fn a_run_is_as_published_only_with_the_authors_texts_and_settings() {
 fn every_imported_protocol_passes_the_check_of_files_and_names_its_rules() {
     for protocol in [conan(), videozoomer(), eva(), time_r1(), crate::framethinker::protocol()] {
         protocol.check().unwrap();
-        assert!(reference(&protocol).unwrap().agent_loop.is_some());
+        assert!(bind(protocol.clone()).unwrap().reference.agent_loop.is_some());
         let text = serde_json::to_string(&protocol).unwrap();
         assert_eq!(serde_json::from_str::<Protocol>(&text).unwrap(), protocol);
     }

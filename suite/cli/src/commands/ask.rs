@@ -8,8 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use paravt_reports::terminal::counted;
-use paravt_suite::agent::Agent;
-use paravt_suite::agent::Reference;
+use paravt_suite::agent::{Agent, Bound, Reference};
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, FinishReason, Request};
 use paravt_suite::evaluate::{self, RunError};
 use paravt_suite::frames::CachedFrames;
@@ -52,11 +51,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!(args.options.len() <= 26, "--option: expected at most 26, got {}", args.options.len());
     args.backend.check_run()?;
     let chosen = args.plan.chosen()?;
-    let protocol = Arc::clone(&chosen.protocol);
+    let Bound { protocol, reference } = chosen.bound.clone();
     let plan = args.plan.config(&args.backend.request)?.plan(&protocol)?;
     let sample = sample(&args.video, &args.question, &args.options, args.ground);
     evaluate::check_texts(&protocol, &plan, [&sample]).map_err(RunError::from)?;
-    let reference = paravt_agents::reference(&protocol)?;
     if plan.channel.samples_here() {
         paravt_media::probe(&args.video).with_context(|| args.video.display().to_string())?;
     }

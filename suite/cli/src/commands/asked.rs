@@ -48,7 +48,7 @@ pub(crate) fn of_one(backend: &BackendInfo, chosen: &Chosen, plan: &RunPlan) -> 
 }
 
 fn head(backend: &BackendInfo, chosen: &Chosen, plan: &RunPlan) -> Vec<Line> {
-    let protocol = &*chosen.protocol;
+    let protocol = &*chosen.bound.protocol;
     let mut lines = vec![("model", model(backend)), ("protocol", chosen.describe())];
     lines.extend(chosen.notice().map(|notice| ("", notice)));
     lines.push(("mode", mode(plan, protocol)));

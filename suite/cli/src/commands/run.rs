@@ -303,8 +303,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             .context("--paper-row")?;
     }
     let chosen = chosen(args, &wanted)?;
-    let protocol = &chosen.protocol;
-    let reference = paravt_agents::reference(protocol)?;
+    let protocol = &chosen.bound.protocol;
     let AskedArgs { probe, repeat } = args.asked;
     let named = RunConfig { label: args.label.clone(), paper_row: args.paper_row.clone(), ..config };
     let config = args.dispatch.applied_to(RunConfig { probe, repeat, ..named });
@@ -330,7 +329,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                 Some(recorded) => sampled_as(config.clone(), &recorded)?,
                 None => config.clone(),
             };
-            Ok(Evaluation::new(task, config, Arc::clone(protocol), reference, args.out.join(name)))
+            Ok(Evaluation::new(task, config, chosen.bound.clone(), args.out.join(name)))
         })
         .collect::<anyhow::Result<_>>()?;
     Ok(execute(&runs, &chosen, root, &args.backend, &args.dispatch, Continue::Resume)?.exit)

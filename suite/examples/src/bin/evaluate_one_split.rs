@@ -21,10 +21,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let [base_url, data, dir] = arguments.as_slice() else { return Err("expected URL DATA RUN".into()) };
 
     let protocol = native::protocol();
-    let reference = paravt_agents::reference(&protocol)?;
+    let bound = paravt_agents::bind(protocol)?;
     let config = RunConfig { nframes: Some(32), resume: true, ..RunConfig::default() };
     println!("{config}");
-    let run = Evaluation::new(&LVBENCH, config, protocol, reference, dir);
+    let run = Evaluation::new(&LVBENCH, config, bound, dir);
     let workspace = Workspace::new(DataRoot::new(data));
 
     // Missing data or another run in RUN shows here, before a server is asked.

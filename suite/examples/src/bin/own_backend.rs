@@ -38,9 +38,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [letter, data, dir] = arguments.as_slice() else { return Err("expected LETTER DATA RUN".into()) };
     let protocol = native::protocol();
-    let reference = paravt_agents::reference(&protocol)?;
+    let bound = paravt_agents::bind(protocol)?;
     let config = RunConfig { nframes: Some(8), ..RunConfig::default() };
-    let run = Evaluation::new(&LVBENCH, config, protocol, reference, dir);
+    let run = Evaluation::new(&LVBENCH, config, bound, dir);
     let workspace = Workspace::new(DataRoot::new(data));
     let outcome = evaluate(&run, &workspace, Arc::new(OneLetter(letter.clone())), Arc::new(())).await?;
     println!(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use paravt_reproduce::Recipe;
+use paravt_suite::agent::Bound;
 use paravt_suite::journal::{self, PROTOCOL};
 use paravt_suite::protocol::file::FROM_FILE;
 use paravt_suite::protocol::{Protocol, native};
@@ -14,8 +15,8 @@ use super::{ProtocolChoice, choose, imported, named, of_name};
 
 /// The protocol of a command, and why it is that one.
 pub(crate) struct Chosen {
-    /// The texts.
-    pub(crate) protocol: Arc<Protocol>,
+    /// Its texts, and whose rules it follows.
+    pub(crate) bound: Bound,
     /// Why these.
     pub(crate) why: Why,
 }
@@ -48,12 +49,16 @@ impl fmt::Display for Why {
 }
 
 impl Chosen {
+    fn new(protocol: impl Into<Arc<Protocol>>, why: Why) -> anyhow::Result<Self> {
+        Ok(Self { bound: paravt_agents::bind(protocol)?, why })
+    }
+
     /// The protocol that `--protocol` names, else native.
     pub(crate) fn by_flag(choice: Option<&ProtocolChoice>) -> anyhow::Result<Self> {
-        Ok(match choice {
-            Some(choice) => Self { protocol: choose(choice)?, why: Why::Asked },
-            None => Self { protocol: Arc::new(native::protocol()), why: Why::Default },
-        })
+        match choice {
+            Some(choice) => Self::new(choose(choice)?, Why::Asked),
+            None => Self::new(native::protocol(), Why::Default),
+        }
     }
 
     /// The protocol of an evaluation of a recipe: the one that it names, else that of the command line.
@@ -63,7 +68,7 @@ impl Chosen {
             None => choose(choice)?,
         };
         let is_asked = name.is_none() && !choice.is_imported();
-        Ok(Self { protocol, why: if is_asked { Why::Asked } else { Why::Recipe } })
+        Self::new(protocol, if is_asked { Why::Asked } else { Why::Recipe })
     }
 
     /// The protocol of a published row.
@@ -75,7 +80,7 @@ impl Chosen {
         })?;
         let protocol = named(&name).map_err(anyhow::Error::msg).and_then(of_name);
         let protocol = protocol.with_context(|| format!("--paper-row {row}"))?;
-        Ok(Self { protocol: Arc::new(protocol), why: Why::Row(row.to_owned()) })
+        Self::new(protocol, Why::Row(row.to_owned()))
     }
 
     /// The protocol of the runs that these folders hold; `None` without any.
@@ -95,12 +100,12 @@ impl Chosen {
                 None => found = Some((protocol, dir)),
             }
         }
-        Ok(found.map(|(protocol, dir)| Self { protocol: Arc::new(protocol), why: Why::Run(dir.to_owned()) }))
+        found.map(|(protocol, dir)| Self::new(protocol, Why::Run(dir.to_owned()))).transpose()
     }
 
     /// Name, reason and origin: `paravt, asked for (--protocol); imported from EvolvingLMMs-Lab/ParaVT at cf55249`.
     pub(crate) fn describe(&self) -> String {
-        let Protocol { name, source, .. } = &*self.protocol;
+        let Protocol { name, source, .. } = &*self.bound.protocol;
         let origin = match source.repository.as_str() {
             "paravt-bench" => "this suite's own texts".to_owned(),
             FROM_FILE => {

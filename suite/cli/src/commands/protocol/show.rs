@@ -1,6 +1,7 @@
 //! `paravt-bench protocol show`: the texts that a model receives for one sample.
 
 use anyhow::Context as _;
+use paravt_suite::agent::Bound;
 use paravt_suite::message::Part;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{Clips, CodeRules, PromptMode, Protocol, render};
@@ -35,8 +36,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if args.row.is_none() {
         args.data.check_unused(&TaskFiles::default(), "--row")?;
     }
-    let protocol = choose(&args.protocol)?;
-    paravt_agents::reference(&protocol)?;
+    let Bound { protocol, .. } = paravt_agents::bind(choose(&args.protocol)?)?;
     protocol.system_text(&args.mode)?;
     let sample = match args.row {
         Some(row) => {

@@ -15,11 +15,11 @@ use paravt_reproduce::graph::{Graph, Stage};
 use paravt_reproduce::nano::{CONCURRENCY, NanoRecipe};
 use paravt_reproduce::stages::{Generated, Measurement, Reinforcement, examine};
 use paravt_reproduce::{Fetch, Recipe, Target, mixture, target};
+use paravt_suite::agent::Bound;
 use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{self, Prepared, RunConfig, RunError, Shard, Workspace};
 use paravt_suite::frames::CachedFrames;
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::Protocol;
 use paravt_suite::task::{Benchmark, Task as _};
 use paravt_train::Compute;
 use serde_json::{Value, json};
@@ -103,7 +103,7 @@ impl<'a> Host<'a> {
     ) -> anyhow::Result<Ending> {
         let config = self.args.dispatch.applied_to(evaluation.config.clone());
         let chosen = self.chosen(evaluation)?;
-        let runs = split_runs(evaluation, &config, &chosen.protocol, folder)?;
+        let runs = split_runs(evaluation, &config, &chosen.bound, folder)?;
         let backend = match self.recipe {
             Recipe::Served(recipe) => &backend.or_model(&recipe.model),
             _ => backend,
@@ -123,7 +123,7 @@ impl<'a> Host<'a> {
             if !stage.is_among(&self.args.only) || !concerns(evaluation.protocol.as_deref()) {
                 continue;
             }
-            let protocol = self.chosen(evaluation)?.protocol;
+            let protocol = self.chosen(evaluation)?.bound.protocol;
             let plan = evaluation.config.plan(&protocol)?;
             for task in paravt_tasks::select(&evaluation.splits)? {
                 evaluate::check_texts(&protocol, &plan, [&example(task.spec())]).map_err(RunError::from)?;
@@ -142,7 +142,7 @@ impl<'a> Host<'a> {
         let workspace =
             Workspace { frames: Arc::clone(&self.frames) as Arc<_>, ..launch::workspace(root, Some(gpus)) };
         let chosen = Chosen::of_recipe(Some("nano"), &self.args.protocol)?;
-        let runs = split_runs(evaluation, &evaluation.config, &chosen.protocol, folder)?;
+        let runs = split_runs(evaluation, &evaluation.config, &chosen.bound, folder)?;
         let engine = OnceCell::new();
         let start = async |_: &Prepared| {
             let load = async || engines::start_candle(model, CONCURRENCY, &self.compute);
@@ -361,13 +361,12 @@ fn outcome(exit: Exit) -> Outcome {
 fn split_runs(
     evaluation: &Evaluation,
     config: &RunConfig,
-    protocol: &Arc<Protocol>,
+    bound: &Bound,
     folder: &Path,
 ) -> anyhow::Result<Vec<evaluate::Evaluation<'static>>> {
-    let reference = paravt_agents::reference(protocol)?;
     let run = |task: &'static Benchmark| {
         let dir = folder.join(&task.spec().name);
-        evaluate::Evaluation::new(task, config.clone(), Arc::clone(protocol), reference, dir)
+        evaluate::Evaluation::new(task, config.clone(), bound.clone(), dir)
     };
     Ok(paravt_tasks::select(&evaluation.splits)?.into_iter().map(run).collect())
 }

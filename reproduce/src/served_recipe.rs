@@ -399,6 +399,7 @@ impl Served {
         let config = self.config(split, run);
         // Dispatch changes no answer.
         let asked = RunConfig { concurrency: None, resume: false, retry_errors: None, ..config.clone() };
+        let asked = asked.with_defaults();
         let calls = match config.max_parallel() {
             0 => "any calls".to_owned(),
             1 => "1 call".to_owned(),

@@ -160,6 +160,22 @@ impl RunConfig {
         self.max_parallel.unwrap_or(5)
     }
 
+    /// The configuration with its defaults written out: an identity that does not change where one is given by name.
+    #[must_use]
+    pub fn with_defaults(&self) -> Self {
+        Self {
+            channel: Some(self.channel()),
+            nframes: Some(self.nframes()),
+            max_turns: Some(self.max_turns()),
+            max_parallel: Some(self.max_parallel()),
+            crop: self.crop.or(Some(CropMode::Frames)),
+            temperature: self.temperature.or(Some(0.0)),
+            dialect: self.dialect.or(Some(ToolDialect::Auto)),
+            concurrency: Some(self.concurrency()),
+            ..self.clone()
+        }
+    }
+
     /// Samples in flight.
     pub fn concurrency(&self) -> usize {
         self.concurrency.unwrap_or(16)

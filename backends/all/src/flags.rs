@@ -19,7 +19,7 @@ use crate::RequestFlags;
 
 /// Value of `--backend`, the default first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum BackendKind {
     /// Any OpenAI-compatible server.
     Openai,
     /// Answers from a recorded run.
@@ -36,7 +36,7 @@ pub enum Kind {
 pub struct Flags {
     /// Where the model runs.
     #[arg(long, value_enum, default_value = "openai", display_order = 0)]
-    pub backend: Kind,
+    pub backend: BackendKind,
     /// Model: for a server its name there, for an in-process engine a folder or `owner/name` on the hub [default: the
     /// only model that the server lists; an engine needs one].
     #[arg(long, value_name = "NAME|DIR", display_order = 20)]
@@ -70,7 +70,7 @@ impl Flags {
     /// Whether the chosen backend runs a model folder in this process: started once for all splits of a command,
     /// because weights are loaded.
     fn is_in_process(&self) -> bool {
-        matches!(self.backend, Kind::Candle | Kind::Libtorch)
+        matches!(self.backend, BackendKind::Candle | BackendKind::Libtorch)
     }
 
     /// The model that `--model` names.
@@ -81,7 +81,7 @@ impl Flags {
     /// The flag or variable by which the user chose the model that answers; `None` where nothing names one.
     pub fn own(&self) -> Option<String> {
         match self.backend {
-            Kind::Openai => self.openai.server_named_by().map(str::to_owned),
+            BackendKind::Openai => self.openai.server_named_by().map(str::to_owned),
             kind => Some(format!("--backend {}", kind.to_possible_value()?.get_name())),
         }
     }
@@ -94,9 +94,9 @@ impl Flags {
     /// GPUs of the chosen backend; `None` for a server.
     fn known_gpus(&self) -> Option<u32> {
         match self.backend {
-            Kind::Openai => None,
-            Kind::Replay => Some(0),
-            Kind::Candle | Kind::Libtorch => Some(self.engine.gpus()),
+            BackendKind::Openai => None,
+            BackendKind::Replay => Some(0),
+            BackendKind::Candle | BackendKind::Libtorch => Some(self.engine.gpus()),
         }
     }
 
@@ -104,13 +104,13 @@ impl Flags {
     #[must_use]
     pub fn on_servers(&self, base_urls: &[String], model: &str) -> Self {
         let openai = self.openai.on_servers(base_urls);
-        Self { openai, ..self.with_model(Kind::Openai, model) }
+        Self { openai, ..self.with_model(BackendKind::Openai, model) }
     }
 
     /// The same flags for a model in this process, on candle.
     #[must_use]
     pub fn in_process(&self, model: &str) -> Self {
-        self.with_model(Kind::Candle, model)
+        self.with_model(BackendKind::Candle, model)
     }
 
     /// These flags, with this model where they name none and the chosen engine has to load one.
@@ -120,7 +120,7 @@ impl Flags {
         if is_asked { self.with_model(self.backend, model) } else { self.clone() }
     }
 
-    fn with_model(&self, backend: Kind, model: &str) -> Self {
+    fn with_model(&self, backend: BackendKind, model: &str) -> Self {
         Self { backend, model: Some(model.to_owned()), ..self.clone() }
     }
 
@@ -143,12 +143,12 @@ impl Flags {
     /// # Errors
     /// The first such flag.
     pub fn check(&self) -> anyhow::Result<()> {
-        let is_replay = self.backend == Kind::Replay;
+        let is_replay = self.backend == BackendKind::Replay;
         let elsewhere =
             if is_replay { "answers from a recorded run" } else { "loads a model into this process" };
         let backend = self.backend.to_possible_value();
         let backend = backend.map_or_else(String::new, |value| value.get_name().to_owned());
-        if let Some(flag) = self.openai.given().filter(|_| self.backend != Kind::Openai) {
+        if let Some(flag) = self.openai.given().filter(|_| self.backend != BackendKind::Openai) {
             anyhow::bail!(
                 "{flag} is for the server of a model, and --backend {backend} {elsewhere}: leave one of them out"
             );
@@ -181,7 +181,7 @@ impl Flags {
     /// # Errors
     /// `--from` is not given or holds no run of the split.
     pub fn recorded(&self, task: &str) -> anyhow::Result<Option<RunPlan>> {
-        (self.backend == Kind::Replay).then(|| self.replay.plan(task)).transpose()
+        (self.backend == BackendKind::Replay).then(|| self.replay.plan(task)).transpose()
     }
 
     /// Flags that are given and change nothing for runs on this channel, each with the channel that it is for.
@@ -195,7 +195,7 @@ impl Flags {
     /// The first such flag.
     pub fn check_run(&self) -> anyhow::Result<()> {
         anyhow::ensure!(
-            self.backend == Kind::Replay || self.replay.from.is_none(),
+            self.backend == BackendKind::Replay || self.replay.from.is_none(),
             "--from names a recorded run, whose answers --backend replay returns: add that, or leave --from out"
         );
         self.check()
@@ -252,10 +252,12 @@ impl Backends<'_> {
         flags.configure()?;
         let engine = |start: Start| flags.engine.load(model, self.fetch, self.note, start);
         let backend: Arc<dyn Backend> = match flags.backend {
-            Kind::Openai => Arc::new(flags.openai.connect(model, plan, settings, self.once_within).await?),
-            Kind::Replay => Arc::new(flags.replay.open(task)?),
-            Kind::Candle => engine(paravt_backend_candle::start).await?,
-            Kind::Libtorch => engine(paravt_backend_libtorch::start).await?,
+            BackendKind::Openai => {
+                Arc::new(flags.openai.connect(model, plan, settings, self.once_within).await?)
+            }
+            BackendKind::Replay => Arc::new(flags.replay.open(task)?),
+            BackendKind::Candle => engine(paravt_backend_candle::start).await?,
+            BackendKind::Libtorch => engine(paravt_backend_libtorch::start).await?,
         };
         Ok(match flags.known.is_empty() {
             true => backend,
@@ -309,10 +311,16 @@ mod tests {
         let flags = parse(&["--backend", "replay", "--model", "a", "--tries", "5", "--device", "cuda:1"]);
         assert_eq!((flags.own().as_deref(), flags.gpus()), (Some("--backend replay"), Some(0)));
         let servers = flags.on_servers(&["http://h/v1".to_owned()], "b");
-        assert_eq!((servers.backend, servers.model(), servers.gpus()), (Kind::Openai, Some("b"), None));
+        assert_eq!(
+            (servers.backend, servers.model(), servers.gpus()),
+            (BackendKind::Openai, Some("b"), None)
+        );
         assert_eq!(servers.own().as_deref(), Some("--base-url"));
         let engine = flags.in_process("c");
-        assert_eq!((engine.backend, engine.model(), engine.gpus()), (Kind::Candle, Some("c"), Some(1)));
+        assert_eq!(
+            (engine.backend, engine.model(), engine.gpus()),
+            (BackendKind::Candle, Some("c"), Some(1))
+        );
         assert_eq!(parse(&["--gpus", "8"]).gpus(), Some(8));
         let refused = |words: &[&str]| parse(words).check_run().map_err(|error| error.to_string());
         for flag in

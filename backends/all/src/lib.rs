@@ -9,7 +9,7 @@
 mod flags;
 mod request;
 
-pub use flags::{Backends, Flags, Kind};
+pub use flags::{BackendKind, Backends, Flags};
 pub use paravt_backend_candle::HAS_CUDA;
 pub use paravt_backend_openai::remedy;
 pub use request::RequestFlags;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use anyhow::{Context as _, bail, ensure};
 use clap::CommandFactory as _;
-use paravt_backends::Kind;
+use paravt_backends::BackendKind;
 use paravt_fetch::FetchError;
 use paravt_reproduce::driver::{self, Options, Outcome};
 use paravt_reproduce::graph::Stage;
@@ -166,7 +166,7 @@ impl Args {
     /// The stage that `--from` names; with `--backend replay` it names a recorded run.
     fn stage(&self) -> Option<&str> {
         let from = self.backend.replay.from.as_deref().and_then(Path::to_str);
-        from.filter(|_| self.backend.backend != Kind::Replay)
+        from.filter(|_| self.backend.backend != BackendKind::Replay)
     }
 
     fn recipe(&self) -> anyhow::Result<&Recipe> {

@@ -9,7 +9,7 @@ use paravt_qwen_vl::Error;
 use paravt_qwen_vl::ops::{Activation, KvSource, Linear, Ops, PassLimits, Precision, Segment};
 use paravt_qwen_vl::processor::Scale;
 use paravt_qwen_vl::sampling::Draw;
-use paravt_qwen_vl::weights::View;
+use paravt_qwen_vl::weights::TensorView;
 
 use crate::fused::{AttentionPlan, Fused};
 use crate::tensor::{self, MAX_ELEMENTS, Result, WeightSource, fail};
@@ -128,7 +128,7 @@ impl Ops for ComposedOps {
         normalised().map_err(fail)
     }
 
-    fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Tensor> {
+    fn weight(&self, view: &TensorView<'_>, shape: &[usize]) -> Result<Tensor> {
         if let Some(source) = &self.weights {
             return source(view, shape);
         }

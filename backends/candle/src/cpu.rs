@@ -7,7 +7,7 @@ use half::bf16;
 use paravt_kernels::{self as kernels, GEMV_MAX_M, Heads, KvElement, SeqLens, Strided, Weight, elementwise};
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::ops::{Activation, KvSource, Linear, Ops, Precision, Segment};
-use paravt_qwen_vl::weights::View;
+use paravt_qwen_vl::weights::TensorView;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::tensor::{self, Result, WeightSource, fail};
@@ -215,7 +215,7 @@ impl Ops for CpuOps {
 
     crate::tensor_moves!();
 
-    fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Tensor> {
+    fn weight(&self, view: &TensorView<'_>, shape: &[usize]) -> Result<Tensor> {
         if let Some(source) = &self.weights {
             return source(view, shape);
         }

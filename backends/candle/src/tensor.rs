@@ -6,13 +6,13 @@ use candle_core::{CpuStorage, D, DType, Device, Storage, Tensor};
 use paravt_kernels::elementwise;
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::ops::{KvSource, Precision, Segment};
-use paravt_qwen_vl::weights::{Dtype, View};
+use paravt_qwen_vl::weights::{Dtype, TensorView};
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 /// Source of weights in place of the checkpoint: from a tensor's view in the file and the shape in the model to the
 /// tensor, e.g. one that a trainer changes.
-pub type WeightSource = Arc<dyn Fn(&View<'_>, &[usize]) -> Result<Tensor> + Send + Sync>;
+pub type WeightSource = Arc<dyn Fn(&TensorView<'_>, &[usize]) -> Result<Tensor> + Send + Sync>;
 
 /// candle's own error texts name shapes and types.
 pub fn fail(error: candle_core::Error) -> Error {
@@ -32,7 +32,7 @@ pub fn dtype(precision: Precision) -> DType {
 ///
 /// # Errors
 /// A shape of another number of elements, no memory.
-pub fn read(view: &View<'_>, shape: &[usize], device: &Device) -> candle_core::Result<Tensor> {
+pub fn read(view: &TensorView<'_>, shape: &[usize], device: &Device) -> candle_core::Result<Tensor> {
     let dtype = match view.dtype {
         Dtype::BF16 => DType::BF16,
         Dtype::F16 => DType::F16,

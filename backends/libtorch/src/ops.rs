@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::ops::{self, Activation, KvSource, Linear, Ops, PassLimits, Precision, Segment};
-use paravt_qwen_vl::weights::{Dtype, View};
+use paravt_qwen_vl::weights::{Dtype, TensorView};
 use tch::{Device, Kind, TchError, Tensor};
 
 /// Of passes on a GPU: enough rows for its matrix units. The fused kernels hold no scores.
@@ -206,7 +206,7 @@ impl Ops for TorchOps {
     /// Cosines, sines and their negatives (n, 1, dim / 2).
     type Rotary = [Handle; 3];
 
-    fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Handle> {
+    fn weight(&self, view: &TensorView<'_>, shape: &[usize]) -> Result<Handle> {
         let kind = match view.dtype {
             Dtype::BF16 => Kind::BFloat16,
             Dtype::F16 => Kind::Half,

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::processor::Scale;
 use crate::sampling::Draw;
-use crate::weights::View;
+use crate::weights::TensorView;
 
 /// Device of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,7 +137,7 @@ pub trait Ops: 'static {
     type Rotary: Clone;
 
     /// A weight in its published type or the engine's.
-    fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Self::Tensor, Error>;
+    fn weight(&self, view: &TensorView<'_>, shape: &[usize]) -> Result<Self::Tensor, Error>;
     /// Host values as activations.
     fn upload(&self, values: Vec<f32>, shape: &[usize]) -> Result<Self::Tensor, Error>;
     /// Bytes of patches (n, channels x the rest) as activations, normalised.

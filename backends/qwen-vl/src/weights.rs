@@ -38,7 +38,7 @@ struct Shard {
 
 /// One tensor as it lies in its file.
 #[derive(Debug, Clone, Copy)]
-pub struct View<'a> {
+pub struct TensorView<'a> {
     /// Name in the checkpoint.
     pub name: &'a str,
     /// Type of an element.
@@ -68,7 +68,7 @@ impl Weights {
     ///
     /// # Errors
     /// As [`Self::get`], or a value that is NaN or infinite.
-    pub fn take<'a>(&'a self, name: &'a str, shape: &[usize]) -> Result<View<'a>, Error> {
+    pub fn take<'a>(&'a self, name: &'a str, shape: &[usize]) -> Result<TensorView<'a>, Error> {
         let view = self.get(name, shape)?;
         let parts: Vec<Option<u128>> = view
             .data
@@ -156,7 +156,7 @@ impl Weights {
     }
 
     /// Lets go of a tensor's pages once its values are copied: a model is in memory once, not twice.
-    pub fn release(&self, view: &View<'_>) {
+    pub fn release(&self, view: &TensorView<'_>) {
         let Some(&number) = self.shard_of.get(view.name) else { return };
         let (map, page) = (&self.shards[number].map, 4096);
         let start = (view.data.as_ptr() as usize - map.as_ptr() as usize).next_multiple_of(page);
@@ -172,7 +172,7 @@ impl Weights {
     ///
     /// # Errors
     /// Missing, of another shape, or of a type other than f32, bf16 and f16.
-    pub fn get<'a>(&'a self, name: &'a str, shape: &[usize]) -> Result<View<'a>, Error> {
+    pub fn get<'a>(&'a self, name: &'a str, shape: &[usize]) -> Result<TensorView<'a>, Error> {
         let fail = |path: &Path, message: String| Error::Weight {
             name: name.to_owned(),
             path: path.to_owned(),
@@ -194,7 +194,7 @@ impl Weights {
         }
         let (start, end) = info.data_offsets;
         let data = &shard.map[shard.data_start + start..shard.data_start + end];
-        Ok(View { name, dtype: info.dtype, shape: &info.shape, data })
+        Ok(TensorView { name, dtype: info.dtype, shape: &info.shape, data })
     }
 }
 
@@ -210,7 +210,7 @@ impl Shard {
     }
 }
 
-impl View<'_> {
+impl TensorView<'_> {
     /// Elements as f32; bf16 and f16 widen exactly.
     pub fn to_f32(&self) -> Vec<f32> {
         let two = |f: fn([u8; 2]) -> f32| self.data.chunks_exact(2).map(|b| f([b[0], b[1]])).collect();

@@ -7,7 +7,7 @@ use candle_core::{DType, Device, Result, Tensor, TensorId, Var};
 use paravt_backend_candle::tensor::{self, WeightSource};
 use paravt_backend_candle::{INVARIANT_BATCH, start_with_weights};
 use paravt_qwen_vl::engine::{Engine, Options};
-use paravt_qwen_vl::weights::View;
+use paravt_qwen_vl::weights::TensorView;
 
 use crate::compute::Compute;
 
@@ -70,7 +70,7 @@ impl Parameters {
     ///
     /// # Errors
     /// No memory.
-    pub(crate) fn get_or_read(&self, view: &View<'_>, shape: &[usize]) -> Result<Parameter> {
+    pub(crate) fn get_or_read(&self, view: &TensorView<'_>, shape: &[usize]) -> Result<Parameter> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = held.by_name.get(view.name) {
             return Ok(known.clone());

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::ops::{Activation, KvSource, Linear, Ops, Segment};
 use crate::processor::Scale;
 use crate::sampling::Draw;
-use crate::weights::View;
+use crate::weights::TensorView;
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -90,7 +90,7 @@ impl<O: Ops> Ops for Watched<O> {
     type Plan = (O::Plan, usize);
     type Rotary = O::Rotary;
 
-    fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Self::Tensor> {
+    fn weight(&self, view: &TensorView<'_>, shape: &[usize]) -> Result<Self::Tensor> {
         plain(self.0.weight(view, shape))
     }
     fn upload(&self, values: Vec<f32>, shape: &[usize]) -> Result<Self::Tensor> {

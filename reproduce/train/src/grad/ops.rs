@@ -7,7 +7,7 @@ use candle_core::{DType, Device, Tensor};
 use paravt_backend_candle::tensor::{self, fail};
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::ops::{Activation, KvSource, Linear, Ops, Segment};
-use paravt_qwen_vl::weights::View;
+use paravt_qwen_vl::weights::TensorView;
 
 use crate::compute::Compute;
 use crate::parameters::Parameters;
@@ -38,7 +38,7 @@ impl Ops for GradOps {
 
     paravt_backend_candle::tensor_moves!();
 
-    fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Tensor> {
+    fn weight(&self, view: &TensorView<'_>, shape: &[usize]) -> Result<Tensor> {
         self.parameters.get_or_read(view, shape).map(|found| found.var.as_tensor().clone()).map_err(fail)
     }
 

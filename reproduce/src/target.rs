@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use paravt_fetch::{Cache, Kind, Source, Unpack, is_offline, training};
+use paravt_fetch::{Cache, RepoType, Source, Unpack, is_offline, training};
 use paravt_suite::data::DataRoot;
 use paravt_suite::media::Depth;
 use paravt_suite::task::{Benchmark, DataCheck, Finding, Task as _};
@@ -131,14 +131,14 @@ impl Target {
 
 /// Folder of a model that is on this machine, by its id on the hub.
 pub fn model(id: &str, root: &DataRoot) -> Option<PathBuf> {
-    root.candidates().find_map(|base| Cache::new(base, Kind::Model, id).model("main"))
+    root.candidates().find_map(|base| Cache::new(base, RepoType::Model, id).model("main"))
 }
 
 /// Folder of the training rows as they were published.
 pub fn training_rows(root: &DataRoot) -> Option<PathBuf> {
     let repos = training().into_iter().next()?.repos;
     repos.iter().find_map(|repo| {
-        root.candidates().find_map(|base| Cache::new(base, Kind::Dataset, repo).current("main"))
+        root.candidates().find_map(|base| Cache::new(base, RepoType::Dataset, repo).current("main"))
     })
 }
 
@@ -154,7 +154,7 @@ fn of_task(task: &Benchmark) -> Source {
     let (spec, layout) = (task.spec(), task.layout());
     let mut source = Source {
         name: spec.name.clone(),
-        kind: Kind::Dataset,
+        kind: RepoType::Dataset,
         repos: spec.hub.repos.clone(),
         revision: spec.hub.revision.clone().unwrap_or_else(|| "main".to_owned()),
         annotations: vec![spec.hub.annotations.clone()],

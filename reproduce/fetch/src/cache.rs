@@ -11,7 +11,7 @@ use paravt_files::{Lock, remove, rename, write_atomic};
 
 use crate::error::FetchError;
 use crate::names;
-use crate::repository::{HubFile, Kind, Oid};
+use crate::repository::{HubFile, Oid, RepoType};
 
 /// The cache folder of one repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Cache {
 
 impl Cache {
     /// The cache of a repository below a data root (`$HF_HOME`).
-    pub fn new(root: &Path, kind: Kind, repo: &str) -> Self {
+    pub fn new(root: &Path, kind: RepoType, repo: &str) -> Self {
         let name = format!("{}--{}", kind.plural(), repo.replace('/', "--"));
         let hub = root.join("hub");
         Self { locks: hub.join(".locks").join(&name), folder: hub.join(name) }

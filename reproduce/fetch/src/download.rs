@@ -18,7 +18,7 @@ use crate::cache::Cache;
 use crate::error::FetchError;
 use crate::hub::{Failure, Hub};
 use crate::observer::{Event, Observer};
-use crate::repository::{HubFile, Kind};
+use crate::repository::{HubFile, RepoType};
 
 /// Bytes after which a range's counter is written.
 const COUNTED: u64 = 256 << 10;
@@ -32,7 +32,7 @@ pub(crate) struct Downloader<'a> {
     /// The hub.
     pub hub: &'a Hub,
     /// Data set or model.
-    pub kind: Kind,
+    pub kind: RepoType,
     /// Repository id.
     pub repo: &'a str,
     /// The commit.
@@ -257,7 +257,7 @@ struct Partial {
 impl Partial {
     /// Continues, or begins where nothing lies there or it was cut into other ranges.
     fn open(blob: &Path, size: u64, range: u64) -> Result<Self, FetchError> {
-        let (data_path, counters_path) = (beside(blob, "partial"), beside(blob, "ranges"));
+        let (data_path, counters_path) = (blob.with_extension("partial"), blob.with_extension("ranges"));
         let open = |path: &Path| {
             let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
             file.map_err(FetchError::io(path))
@@ -362,13 +362,9 @@ impl Partial {
     }
 }
 
-fn beside(blob: &Path, extension: &str) -> PathBuf {
-    blob.with_extension(extension)
-}
-
 /// Bytes of a blob that an interrupted download left.
 pub(crate) fn partly_there(blob: &Path, size: u64) -> u64 {
-    let saved = fs::read(beside(blob, "ranges")).unwrap_or_default();
+    let saved = fs::read(blob.with_extension("ranges")).unwrap_or_default();
     let words: Vec<u64> = saved
         .chunks_exact(8)
         .map(|word| u64::from_le_bytes(word.try_into().expect("a chunk of eight bytes")))

@@ -16,7 +16,7 @@ use crate::environment::{home, is_offline};
 use crate::error::FetchError;
 use crate::hub::Hub;
 use crate::observer::{Event, Observer};
-use crate::repository::{HubFile, Kind};
+use crate::repository::{HubFile, RepoType};
 use crate::retry::Retries;
 use crate::source::{Only, Source, Unpack};
 
@@ -158,7 +158,7 @@ pub async fn plan(
 pub async fn model(id: &str, revision: &str, observer: &Arc<dyn Observer>) -> Result<PathBuf, FetchError> {
     let source = Source::model(id, revision)?;
     let root = home().ok_or_else(|| FetchError::invalid("HF_HOME", "neither it nor HOME is set"))?;
-    let cached = Cache::new(&root, Kind::Model, id).model(revision);
+    let cached = Cache::new(&root, RepoType::Model, id).model(revision);
     // No engine here reads pickled weights.
     let is_readable = |folder: &PathBuf| folder.join("tokenizer.json").is_file() && has_weights(folder);
     if let Some(folder) = cached.filter(is_readable) {

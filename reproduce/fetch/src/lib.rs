@@ -7,10 +7,10 @@
 //! and hash of every file, and unpacks the archives. Progress goes to an [`Observer`].
 //!
 //! ```
-//! use paravt_fetch::{Kind, Source};
+//! use paravt_fetch::{RepoType, Source};
 //!
 //! let model = Source::model("Qwen/Qwen3-VL-8B-Instruct", "main")?;
-//! assert_eq!(model.kind, Kind::Model);
+//! assert_eq!(model.kind, RepoType::Model);
 //! assert!(Source::model("not an identifier", "main").is_err());
 //! # Ok::<(), paravt_fetch::FetchError>(())
 //! ```
@@ -42,7 +42,7 @@ pub use materialize::{
     Materialize, Materialized, Media, PathForm, Probe, RowsReport, Unreadable, materialize,
 };
 pub use observer::{Event, Observer, Silent};
-pub use repository::{HubFile, Kind, Oid};
+pub use repository::{HubFile, Oid, RepoType};
 pub use retry::Retries;
 pub use size::size;
 pub use source::{Only, Source, Unpack, training};

@@ -9,27 +9,27 @@ use sha1::Digest as _;
 /// What a repository holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum RepoType {
     /// A data set.
     Dataset,
     /// A model.
     Model,
 }
 
-impl Kind {
+impl RepoType {
     /// As in the interface's addresses and the cache's folders.
     pub fn plural(self) -> &'static str {
         match self {
-            Kind::Dataset => "datasets",
-            Kind::Model => "models",
+            RepoType::Dataset => "datasets",
+            RepoType::Model => "models",
         }
     }
 
     /// What stands before a repository's name in its address.
     pub fn prefix(self) -> &'static str {
         match self {
-            Kind::Dataset => "datasets/",
-            Kind::Model => "",
+            RepoType::Dataset => "datasets/",
+            RepoType::Model => "",
         }
     }
 }

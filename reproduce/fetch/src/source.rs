@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::error::FetchError;
 use crate::names;
-use crate::repository::{HubFile, Kind};
+use crate::repository::{HubFile, RepoType};
 
 /// Weights in formats that nobody asked for where `.safetensors` are there.
 const OTHER_WEIGHTS: [&str; 8] = ["*.bin", "*.pt", "*.pth", "*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot"];
@@ -49,7 +49,7 @@ pub struct Source {
     /// Name in messages.
     pub name: String,
     /// Data set or model.
-    pub kind: Kind,
+    pub kind: RepoType,
     /// Repository ids; the first is current, the others are asked where it does not exist.
     pub repos: Vec<String>,
     /// Branch, tag or commit.
@@ -86,7 +86,7 @@ impl Source {
         }
         Ok(Self {
             name: format!("model:{id}"),
-            kind: Kind::Model,
+            kind: RepoType::Model,
             repos: vec![id.to_owned()],
             revision: revision.to_owned(),
             annotations: vec!["*".to_owned()],
@@ -132,7 +132,7 @@ impl Source {
                 }
             }
         }
-        if self.kind == Kind::Model {
+        if self.kind == RepoType::Model {
             without_other_weights(&mut selection.files)?;
         }
         selection.files.sort_by(|a, b| a.path.cmp(&b.path));

@@ -12,7 +12,7 @@ use super::{ESCAPED_REVISION, Hub};
 use crate::error::FetchError;
 use crate::names;
 use crate::observer::Observer;
-use crate::repository::{HubFile, Kind, Oid};
+use crate::repository::{HubFile, Oid, RepoType};
 
 /// Bytes of one page of a listing.
 const MAX_PAGE: usize = 32 << 20;
@@ -56,7 +56,7 @@ impl Hub {
     /// No access, no such repository or revision, or no connection.
     pub async fn commit(
         &self,
-        kind: Kind,
+        kind: RepoType,
         repo: &str,
         revision: &str,
         observer: &dyn Observer,
@@ -79,7 +79,7 @@ impl Hub {
     /// No access, no connection, or a listing with names or hashes that no repository has.
     pub async fn files(
         &self,
-        kind: Kind,
+        kind: RepoType,
         repo: &str,
         commit: &str,
         observer: &dyn Observer,
@@ -138,7 +138,7 @@ impl Hub {
     async fn page(
         &self,
         url: Url,
-        kind: Kind,
+        kind: RepoType,
         repo: &str,
         what: &str,
         observer: &dyn Observer,

@@ -8,7 +8,7 @@ use url::Url;
 use super::{ESCAPED, ESCAPED_REVISION, Failure, Hub};
 use crate::error::FetchError;
 use crate::observer::Observer;
-use crate::repository::{HubFile, Kind};
+use crate::repository::{HubFile, RepoType};
 
 /// Redirects from the hub to the bytes.
 const MAX_REDIRECTS: usize = 5;
@@ -25,7 +25,7 @@ impl Hub {
     /// No access, no such repository or revision, or no connection.
     pub async fn access(
         &self,
-        kind: Kind,
+        kind: RepoType,
         repo: &str,
         revision: &str,
         file: &str,
@@ -44,7 +44,7 @@ impl Hub {
         }
     }
 
-    async fn head(&self, url: Url, kind: Kind, repo: &str, what: &str) -> Result<(), Failure> {
+    async fn head(&self, url: Url, kind: RepoType, repo: &str, what: &str) -> Result<(), Failure> {
         let mut request = self.client.head(url);
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token.0.clone());
@@ -61,7 +61,7 @@ impl Hub {
     }
 
     /// The address that serves a file's bytes at a commit, on the hub itself.
-    pub(crate) fn file_address(&self, kind: Kind, repo: &str, commit: &str, file: &HubFile) -> Url {
+    pub(crate) fn file_address(&self, kind: RepoType, repo: &str, commit: &str, file: &HubFile) -> Url {
         let name = file.name();
         let path = utf8_percent_encode(&name, ESCAPED);
         self.address(&format!("{}{repo}/resolve/{commit}/{path}", kind.prefix()))
@@ -73,7 +73,7 @@ impl Hub {
         &self,
         url: Url,
         range: Option<&str>,
-        kind: Kind,
+        kind: RepoType,
         repo: &str,
         what: &str,
     ) -> Result<(Url, Response), Failure> {
@@ -135,7 +135,7 @@ impl Hub {
     }
 
     /// What a refused request means and what to do about it.
-    async fn refusal(&self, response: &mut Response, kind: Kind, repo: &str, what: &str) -> Failure {
+    async fn refusal(&self, response: &mut Response, kind: RepoType, repo: &str, what: &str) -> Failure {
         let status = response.status();
         let after = paravt_http::retry_after(response.headers());
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::{COMMIT, Faults, TOKEN, TestHub, ZipMember, files_below, git_oid, noise, sha256, zip};
 use paravt_fetch::{
-    Event, FetchError, FetchOptions, Fetched, Hub, Kind, Observer, Only, Retries, Silent, Source, Token,
+    Event, FetchError, FetchOptions, Fetched, Hub, Observer, Only, RepoType, Retries, Silent, Source, Token,
     Unpack, fetch, plan,
 };
 
@@ -30,7 +30,7 @@ impl Events {
     }
 }
 
-fn source(kind: Kind) -> Source {
+fn source(kind: RepoType) -> Source {
     Source {
         name: "bench".into(),
         kind,
@@ -78,7 +78,7 @@ fn options() -> FetchOptions {
 }
 
 fn run(hub: &TestHub, root: &Path) -> Run {
-    run_with(hub, &source(Kind::Dataset), root, None, &options())
+    run_with(hub, &source(RepoType::Dataset), root, None, &options())
 }
 
 fn snapshot(root: &Path) -> std::path::PathBuf {
@@ -271,7 +271,7 @@ fn a_server_without_ranges_serves_too() {
 fn gated_repositories_are_explained_and_tokens_stay_on_the_hub() {
     let hub = TestHub::start(&contents(), Faults { gated: true, ..Faults::default() });
     let root = tempfile::tempdir().unwrap();
-    let tried = |token| run_with(&hub, &source(Kind::Dataset), root.path(), token, &options()).result;
+    let tried = |token| run_with(&hub, &source(RepoType::Dataset), root.path(), token, &options()).result;
     let anonymous = tried(None).unwrap_err().to_string();
     assert!(anonymous.contains("/datasets/tiny/bench") && anonymous.contains("HF_TOKEN"), "{anonymous}");
     let refused = tried(Some(TOKEN)).unwrap_err().to_string();
@@ -292,7 +292,7 @@ fn access_is_asked_without_a_byte() {
         let client =
             Hub::new(&hub.endpoint, token.and_then(|token| Token::new("HF_TOKEN", token).unwrap()), retries)
                 .unwrap();
-        runtime.block_on(client.access(Kind::Dataset, repo, "main", file, &Silent))
+        runtime.block_on(client.access(RepoType::Dataset, repo, "main", file, &Silent))
     };
     let file = contents()[0].0;
     let anonymous = asked("tiny/bench", file, None).unwrap_err().to_string();
@@ -312,7 +312,7 @@ fn what_does_not_exist_is_named() {
     let hub = TestHub::start(&contents(), Faults::default());
     let root = tempfile::tempdir().unwrap();
     let tried = |change: &dyn Fn(&mut Source)| {
-        let mut source = source(Kind::Dataset);
+        let mut source = source(RepoType::Dataset);
         change(&mut source);
         run_with(&hub, &source, root.path(), None, &options()).result.unwrap_err()
     };
@@ -368,7 +368,7 @@ fn deleted_archives_are_not_fetched_again() {
     let hub = TestHub::start(&contents(), Faults::default());
     let root = tempfile::tempdir().unwrap();
     let options = FetchOptions { delete_archives: true, ..options() };
-    let tried = || run_with(&hub, &source(Kind::Dataset), root.path(), None, &options);
+    let tried = || run_with(&hub, &source(RepoType::Dataset), root.path(), None, &options);
     tried().result.unwrap();
     for part in ["part_1.zip", "part_2.zip"] {
         assert!(snapshot(root.path()).join(part).symlink_metadata().is_err(), "{part}");
@@ -388,8 +388,9 @@ fn deleted_archives_are_not_fetched_again() {
 fn annotations_alone_and_videos_alone() {
     let hub = TestHub::start(&contents(), Faults::default());
     let root = tempfile::tempdir().unwrap();
-    let tried =
-        |only| run_with(&hub, &source(Kind::Dataset), root.path(), None, &FetchOptions { only, ..options() });
+    let tried = |only| {
+        run_with(&hub, &source(RepoType::Dataset), root.path(), None, &FetchOptions { only, ..options() })
+    };
     tried(Only::Annotations).result.unwrap();
     assert_eq!(files_below(&snapshot(root.path())).len(), 1);
     tried(Only::Videos).result.unwrap();
@@ -423,11 +424,13 @@ fn a_disk_without_room_is_refused_before_the_first_byte() {
         let client = hub.client(None);
         let observer: Arc<dyn Observer> = Arc::new(Events::default());
         let mut plan =
-            plan(&client, &source(Kind::Dataset), root.path(), &options(), &*observer).await.unwrap();
+            plan(&client, &source(RepoType::Dataset), root.path(), &options(), &*observer).await.unwrap();
         let archives: usize = contents()[..2].iter().map(|(_, bytes)| bytes.len()).sum();
         assert_eq!(plan.needed, plan.missing + archives as u64);
         plan.needed = u64::MAX / 2;
-        fetch(&client, &source(Kind::Dataset), &plan, root.path(), &options(), &observer).await.unwrap_err()
+        fetch(&client, &source(RepoType::Dataset), &plan, root.path(), &options(), &observer)
+            .await
+            .unwrap_err()
     });
     assert!(matches!(error, FetchError::Space { .. }), "{error}");
     assert_eq!(hub.served.reads.load(Ordering::SeqCst), 0);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::common::{COMMIT, Faults, TestHub, ZipMember, files_below, noise, zip};
 use paravt_fetch::{
-    FetchError, FetchOptions, Hub, Kind, Observer, Retries, Silent, Source, Unpack, fetch, plan,
+    FetchError, FetchOptions, Hub, Observer, RepoType, Retries, Silent, Source, Unpack, fetch, plan,
 };
 
 const ENDPOINT: &str = "PARAVT_TEST_ENDPOINT";
@@ -18,7 +18,7 @@ fn source() -> Source {
     let unpack = |files: &str| Unpack { files: files.into(), into: "bench/videos".into(), flatten: true };
     Source {
         name: "bench".into(),
-        kind: Kind::Dataset,
+        kind: RepoType::Dataset,
         repos: vec!["tiny/bench".into()],
         revision: "main".into(),
         annotations: vec!["rows.json".into()],

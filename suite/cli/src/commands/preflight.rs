@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use paravt_fetch::{FetchError, Hub, Kind, Silent, Source, is_offline};
+use paravt_fetch::{FetchError, Hub, RepoType, Silent, Source, is_offline};
 use paravt_preflight::{Asked, Dataset, Machine, RepoState, Report, Repository, examine as compare, probe};
 use paravt_reproduce::{Item, Preflight, Target};
 use paravt_suite::data::DataRoot;
@@ -59,7 +59,7 @@ fn asked(hub: &Hub, sources: &[Source]) -> anyhow::Result<Vec<Repository>> {
         }
         // A file that the repository is known to have, by its whole name.
         let file = annotations.first().filter(|name| !name.contains('*')).map(String::as_str);
-        let file = file.unwrap_or(if *kind == Kind::Model { "config.json" } else { "README.md" });
+        let file = file.unwrap_or(if *kind == RepoType::Model { "config.json" } else { "README.md" });
         let state = if is_offline() {
             RepoState::Unreachable("HF_HUB_OFFLINE is 1: nothing is asked of the hub".to_owned())
         } else {

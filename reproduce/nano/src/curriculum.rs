@@ -24,7 +24,7 @@ use crate::{WorldError, WorldRng, world_rng};
 
 /// Skill that a row trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum Skill {
     /// The name of what one frame shows.
     Name,
     /// The list of what the frames of a window show.
@@ -43,8 +43,8 @@ pub enum Kind {
     Whole,
 }
 
-impl Kind {
-    /// All kinds, in the order in which they can be learned.
+impl Skill {
+    /// All skills, in the order in which they can be learned.
     pub const ALL: [Self; 8] = [
         Self::Name,
         Self::List,
@@ -76,7 +76,7 @@ impl Kind {
 pub struct Row {
     /// The conversation.
     pub messages: Vec<Message>,
-    /// Skill that it trains, see [`Kind`].
+    /// Skill that it trains, see [`Skill`].
     pub kind: &'static str,
 }
 
@@ -91,7 +91,7 @@ pub struct Curriculum {
 const ALONE: usize = 60_000;
 /// Rows after these until the mixture is the final one.
 const RAMP: usize = 90_000;
-/// Shares of [`Kind::ALL`] at the start and after the ramp.
+/// Shares of [`Skill::ALL`] at the start and after the ramp.
 /// To find what belongs to a name is learned slowest, and its rows are cheap.
 const SHARES: [[f64; 8]; 2] =
     [[0.15, 0.05, 0.4, 0.4, 0.0, 0.0, 0.0, 0.0], [0.04, 0.22, 0.08, 0.1, 0.18, 0.22, 0.03, 0.13]];
@@ -119,38 +119,38 @@ impl Curriculum {
     pub fn next(&mut self) -> Result<Row, WorldError> {
         let done = (self.drawn.saturating_sub(ALONE) as f64 / RAMP as f64).min(1.0);
         self.drawn += 1;
-        let shares: [f64; 8] = std::array::from_fn(|kind| {
-            let [first, last] = [SHARES[0][kind], SHARES[1][kind]];
+        let shares: [f64; 8] = std::array::from_fn(|skill| {
+            let [first, last] = [SHARES[0][skill], SHARES[1][skill]];
             first + (last - first) * done
         });
         let mut point = self.rng.random_range(0.0..1.0);
-        let kind = Kind::ALL.into_iter().zip(shares).find(|(_, share)| {
+        let skill = Skill::ALL.into_iter().zip(shares).find(|(_, share)| {
             point -= share;
             point < 0.0
         });
-        self.row(kind.map_or(Kind::List, |(kind, _)| kind))
+        self.row(skill.map_or(Skill::List, |(skill, _)| skill))
     }
 
-    /// A row of a kind.
+    /// A row that trains a skill.
     ///
     /// # Errors
     /// A text or a frame that cannot be made: a bug.
-    pub fn row(&mut self, kind: Kind) -> Result<Row, WorldError> {
+    pub fn row(&mut self, skill: Skill) -> Result<Row, WorldError> {
         let scene = Scene::random(Side::Train, &mut self.rng);
-        let messages = match kind {
-            Kind::Name => self.name(&scene),
-            Kind::List => self.list(&scene),
-            Kind::Letters => self.letters(),
-            Kind::Times => Ok(self.times(&scene)),
-            Kind::Bind => self.bind(&scene),
-            Kind::Recall => self.recall(&scene),
-            Kind::Call => self.whole(&scene).map(|mut messages| {
+        let messages = match skill {
+            Skill::Name => self.name(&scene),
+            Skill::List => self.list(&scene),
+            Skill::Letters => self.letters(),
+            Skill::Times => Ok(self.times(&scene)),
+            Skill::Bind => self.bind(&scene),
+            Skill::Recall => self.recall(&scene),
+            Skill::Call => self.whole(&scene).map(|mut messages| {
                 messages.truncate(3);
                 messages
             }),
-            Kind::Whole => self.whole(&scene),
+            Skill::Whole => self.whole(&scene),
         }?;
-        Ok(Row { messages, kind: kind.as_str() })
+        Ok(Row { messages, kind: skill.as_str() })
     }
 
     fn name(&mut self, scene: &Scene) -> Result<Vec<Message>, WorldError> {
@@ -307,11 +307,11 @@ mod tests {
     use paravt_suite::record::RecordedMessage;
 
     #[test]
-    fn every_kind_ends_with_an_answer_and_follows_from_the_seed() {
-        for kind in Kind::ALL {
+    fn every_skill_ends_with_an_answer_and_follows_from_the_seed() {
+        for skill in Skill::ALL {
             let mut streams = [Curriculum::new(3), Curriculum::new(3)];
             for _ in 0..20 {
-                let [one, other] = streams.each_mut().map(|stream| stream.row(kind).unwrap());
+                let [one, other] = streams.each_mut().map(|stream| stream.row(skill).unwrap());
                 assert_eq!(one.messages.last().unwrap().role, Role::Assistant, "{}", one.kind);
                 let recorded = |row: &Row| row.messages.iter().map(RecordedMessage::from).collect::<Vec<_>>();
                 assert_eq!(recorded(&one), recorded(&other));

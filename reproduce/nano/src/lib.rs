@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use base::{base_sha256, write_base};
-pub use curriculum::{Curriculum, Kind, Row};
+pub use curriculum::{Curriculum, Row, Skill};
 pub use encode::EncodeError;
 pub use model::write_model;
 pub use prompts::{Prompt, read_prompts};

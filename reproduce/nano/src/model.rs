@@ -282,7 +282,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::curriculum::{Curriculum, Kind};
+    use crate::curriculum::{Curriculum, Skill};
     use paravt_qwen_vl::config::Config;
     use paravt_qwen_vl::prompt::Prompter;
     use paravt_suite::frames::CachedFrames;
@@ -333,11 +333,11 @@ mod tests {
             call
         );
         let mut curriculum = Curriculum::new(9);
-        for kind in Kind::ALL {
+        for skill in Skill::ALL {
             let sizes: Vec<usize> = (0..30)
-                .map(|_| prompter.prompt(&curriculum.row(kind).unwrap().messages).unwrap().ids.len())
+                .map(|_| prompter.prompt(&curriculum.row(skill).unwrap().messages).unwrap().ids.len())
                 .collect();
-            println!("{}: {} tokens on average", kind.as_str(), sizes.iter().sum::<usize>() / sizes.len());
+            println!("{}: {} tokens on average", skill.as_str(), sizes.iter().sum::<usize>() / sizes.len());
         }
         let sizes =
             crate::TrainingSizes { videos: 4, rows: 80, prompts: 1, ..crate::TrainingSizes::default() };
@@ -389,8 +389,8 @@ mod tests {
         let prompter = prompter(dir.path());
         let mut curriculum = Curriculum::new(2);
         let mut cases = Vec::new();
-        for kind in [Kind::Bind, Kind::Recall, Kind::Whole] {
-            let row = curriculum.row(kind).unwrap();
+        for skill in [Skill::Bind, Skill::Recall, Skill::Whole] {
+            let row = curriculum.row(skill).unwrap();
             let prompt = prompter.prompt(&row.messages).unwrap();
             cases.push(json!({"text": prompt.text, "ids": prompt.ids}));
         }

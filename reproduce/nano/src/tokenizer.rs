@@ -9,7 +9,7 @@ use tokenizers::pre_tokenizers::sequence::Sequence;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::{AddedToken, SplitDelimiterBehavior, Tokenizer};
 
-use crate::curriculum::{Curriculum, Kind};
+use crate::curriculum::{Curriculum, Skill};
 use crate::scene::{KINDS, kind_name};
 use crate::{WorldError, protocol};
 
@@ -77,8 +77,8 @@ fn corpus() -> Result<Vec<String>, WorldError> {
     }
     let mut curriculum = Curriculum::new(0);
     for number in 0..600 {
-        let kind = Kind::ALL[if number < 20 { number % 2 } else { 2 + number % 5 }];
-        for message in curriculum.row(kind)?.messages {
+        let skill = Skill::ALL[if number < 20 { number % 2 } else { 2 + number % 5 }];
+        for message in curriculum.row(skill)?.messages {
             match message.content {
                 Content::Text(text) => texts.push(text),
                 Content::Parts(parts) => texts.extend(parts.into_iter().filter_map(|part| match part {

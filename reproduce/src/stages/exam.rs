@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use futures::future::try_join_all;
-use paravt_nano::{Curriculum, Kind};
+use paravt_nano::{Curriculum, Skill};
 use paravt_suite::backend::{Backend, CallId, Generation, Request};
 use paravt_suite::message::Content;
 
@@ -49,18 +49,18 @@ impl Work for Exam {
 pub async fn examine(backend: &dyn Backend, rows: usize) -> Result<Vec<(&'static str, usize)>, Error> {
     let mut lessons = Curriculum::new(u64::MAX);
     let mut found = Vec::new();
-    for kind in Kind::ALL {
+    for skill in Skill::ALL {
         let mut asked = Vec::new();
         for number in 0..rows {
-            let mut messages = lessons.row(kind)?.messages;
+            let mut messages = lessons.row(skill)?.messages;
             let Some(Content::Text(wanted)) = messages.pop().map(|message| message.content) else { continue };
-            let id = CallId::new(format!("{}-{number}", kind.as_str()), "turn0");
+            let id = CallId::new(format!("{}-{number}", skill.as_str()), "turn0");
             let generation = Generation::greedy(256);
             asked.push((Request::new(id, messages, generation), wanted));
         }
         let answers = try_join_all(asked.iter().map(|(request, _)| backend.complete(request))).await?;
         let right = answers.iter().zip(&asked).filter(|(answer, (_, wanted))| answer.text == *wanted);
-        found.push((kind.as_str(), right.count()));
+        found.push((skill.as_str(), right.count()));
     }
     Ok(found)
 }

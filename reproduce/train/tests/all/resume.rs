@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::common::runs::{files, fresh, log};
-use paravt_nano::{Curriculum, Kind};
+use paravt_nano::{Curriculum, Skill};
 use paravt_qwen_vl::ops::{Device, Precision};
 use paravt_suite::message::{Message, Role};
 use paravt_train::Compute;
@@ -22,8 +22,8 @@ impl Conversations for Lessons {
     }
 
     fn conversation(&self, number: usize) -> paravt_train::Result<Vec<Message>> {
-        let kinds = [Kind::Name, Kind::Bind, Kind::List, Kind::Recall];
-        Ok(Curriculum::new(number as u64).row(kinds[number % 4]).expect("a lesson").messages)
+        let skills = [Skill::Name, Skill::Bind, Skill::List, Skill::Recall];
+        Ok(Curriculum::new(number as u64).row(skills[number % 4]).expect("a lesson").messages)
     }
 }
 

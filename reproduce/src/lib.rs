@@ -43,5 +43,5 @@ pub use needs::{Estimate, Preflight};
 pub use options::GraphOptions;
 pub use progress::Progress;
 pub use recipe::Recipe;
-pub use recipe_file::Kind;
+pub use recipe_file::RecipeKind;
 pub use target::{Fetch, Item, Target};

@@ -10,7 +10,7 @@ use crate::error::{Error, RecipeError};
 use crate::graph::Graph;
 use crate::nano::{self, NanoRecipe};
 use crate::options::GraphOptions;
-use crate::recipe_file::{self, Kind};
+use crate::recipe_file::{self, RecipeKind};
 use crate::served_recipe::{Run, Served};
 use crate::table::{self, BY_AUTHORS};
 use crate::trained_recipe::{self, Trained};
@@ -74,9 +74,9 @@ impl Recipe {
     fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
         let stem = Path::new(file).file_stem().unwrap_or_default().to_string_lossy();
         match kind(file, text)? {
-            Kind::Embedded => Ok(Self::Embedded(Box::new(NanoRecipe::parse(file, &stem, text)?))),
-            Kind::Served => Ok(Self::Served(Box::new(Served::parse(file, text)?))),
-            Kind::Trained => Ok(Self::Trained(Box::new(Trained::parse(file, text)?))),
+            RecipeKind::Embedded => Ok(Self::Embedded(Box::new(NanoRecipe::parse(file, &stem, text)?))),
+            RecipeKind::Served => Ok(Self::Served(Box::new(Served::parse(file, text)?))),
+            RecipeKind::Trained => Ok(Self::Trained(Box::new(Trained::parse(file, text)?))),
         }
     }
 
@@ -136,13 +136,13 @@ fn built_in() -> Vec<String> {
 }
 
 /// The kind of the recipe in a file. Files from before the field are known by the table that only one kind has.
-fn kind(file: &str, text: &str) -> Result<Kind, RecipeError> {
+fn kind(file: &str, text: &str) -> Result<RecipeKind, RecipeError> {
     let table: toml::Table = recipe_file::parse(file, text)?;
     let invalid = |message: String| RecipeError::invalid(file, message);
     match table.get("kind") {
         Some(kind) => kind.clone().try_into().map_err(|error| invalid(format!("kind: {error}"))),
-        None if table.contains_key("world") => Ok(Kind::Embedded),
-        None if table.contains_key("serve") => Ok(Kind::Served),
+        None if table.contains_key("world") => Ok(RecipeKind::Embedded),
+        None if table.contains_key("serve") => Ok(RecipeKind::Served),
         None => Err(invalid("the field `kind` is missing: add `kind = \"embedded\"`, `kind = \"served\"` or `kind = \"trained\"`".to_owned())),
     }
 }

@@ -7,7 +7,7 @@ use crate::error::RecipeError;
 /// The field `kind` of a recipe.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum RecipeKind {
     /// Generated, trained and evaluated in this process.
     #[default]
     Embedded,
@@ -17,7 +17,7 @@ pub enum Kind {
     Trained,
 }
 
-impl Kind {
+impl RecipeKind {
     /// Default of recipes whose other fields say that they are served.
     pub(crate) fn served() -> Self {
         Self::Served

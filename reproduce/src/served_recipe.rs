@@ -21,7 +21,7 @@ use crate::graph::{Graph, StageId};
 use crate::host::{Check, Evaluation, Reporting, TrainedModel};
 use crate::needs::{self, Preflight};
 use crate::options::GraphOptions;
-use crate::recipe_file::{self, Kind, check_folder_name, check_folder_names};
+use crate::recipe_file::{self, RecipeKind, check_folder_name, check_folder_names};
 use crate::servers::{Engine, Fleet, Serve};
 use crate::stages::Prepare;
 use crate::target::{Fetch, Item, Target};
@@ -32,8 +32,8 @@ use crate::work::Work;
 #[serde(deny_unknown_fields)]
 pub struct Served {
     /// Kind of the recipe.
-    #[serde(default = "Kind::served")]
-    pub kind: Kind,
+    #[serde(default = "RecipeKind::served")]
+    pub kind: RecipeKind,
     /// Name on the command line.
     pub name: String,
     /// One line about it.

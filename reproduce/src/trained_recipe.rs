@@ -14,7 +14,7 @@ use crate::graph::{Graph, StageId};
 use crate::host::{Check, TrainedModel};
 use crate::needs::{Estimate, Preflight};
 use crate::options::GraphOptions;
-use crate::recipe_file::{self, Kind, check_folder_name, check_folder_names};
+use crate::recipe_file::{self, RecipeKind, check_folder_name, check_folder_names};
 use crate::served_recipe::Served;
 use crate::stages::{Materialize, Prepare};
 use crate::target::{Fetch, Item, Target};
@@ -26,7 +26,7 @@ use crate::work::Work;
 #[serde(deny_unknown_fields)]
 pub struct Trained {
     /// Kind of the recipe.
-    pub kind: Kind,
+    pub kind: RecipeKind,
     /// Name on the command line.
     pub name: String,
     /// One line about it.

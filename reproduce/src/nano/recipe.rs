@@ -11,7 +11,7 @@ use paravt_train::sft::SftConfig;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::RecipeError;
-use crate::recipe_file::Kind;
+use crate::recipe_file::RecipeKind;
 
 /// The embedded reproduction: generated videos, SFT, PARA-GRPO, evaluation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct NanoRecipe {
     pub name: String,
     /// Kind of the recipe.
     #[serde(default)]
-    pub kind: Kind,
+    pub kind: RecipeKind,
     /// What it reproduces.
     pub title: String,
     /// What is evaluated on.

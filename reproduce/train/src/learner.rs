@@ -18,7 +18,7 @@ use paravt_qwen_vl::weights::Weights;
 use crate::compute::Compute;
 use crate::error::{Error, Result};
 use crate::example::Example;
-use crate::grad::{self, Found, GradOps};
+use crate::grad::{self, GradOps, GradientSink};
 use crate::memory::StepMemory;
 use crate::objective::token_logprobs;
 use crate::optimizer::Gradients;
@@ -147,15 +147,15 @@ impl Learner {
         temperature: f64,
         loss: impl FnOnce(&Tensor, &Tensor) -> Result<(Tensor, R)>,
     ) -> Result<(Gradients, f64, R)> {
-        let found = Found::new(self.parameters.all());
+        let sink = GradientSink::new(self.parameters.all());
         let (logprobs, entropies) = match self.compute.recompute {
             None => token_logprobs(&self.logits(batch)?, &targets(batch), temperature)?,
-            Some(at_once) => self.recomputed(batch, temperature, at_once, &found)?,
+            Some(at_once) => self.recomputed(batch, temperature, at_once, &sink)?,
         };
         let (loss, rest) = loss(&logprobs, &entropies)?;
         let value = f64::from(loss.to_scalar::<f32>()?);
-        found.add(loss.backward()?)?;
-        Ok((found.take(), value, rest))
+        sink.add(loss.backward()?)?;
+        Ok((sink.take(), value, rest))
     }
 
     /// Log-probabilities and entropies whose activations are computed again for their gradients.
@@ -164,11 +164,11 @@ impl Learner {
         batch: &[&Example],
         temperature: f64,
         at_once: usize,
-        found: &Arc<Found>,
+        sink: &Arc<GradientSink>,
     ) -> Result<(Tensor, Tensor)> {
         let model = &self.model;
-        let encode = |patches, grids: &[Grid]| grad::encode(model, found, patches, grids);
-        let hidden = learned(&**model, batch, encode, |rows| grad::hidden(model, found, rows))?;
+        let encode = |patches, grids: &[Grid]| grad::encode(model, sink, patches, grids);
+        let hidden = learned(&**model, batch, encode, |rows| grad::hidden(model, sink, rows))?;
         let both =
             in_pieces(&hidden, &targets(batch), (at_once, model.config.text.vocab_size), |rows, targets| {
                 let (model, targets) = (Arc::clone(model), targets.to_vec());
@@ -177,7 +177,7 @@ impl Learner {
                         token_logprobs(&logits(&*model, hidden)?, &targets, temperature)?;
                     Ok(Tensor::stack(&[logprobs, entropies], 1)?)
                 };
-                Ok(grad::recomputed(found, rows, None, scored)?)
+                Ok(grad::recomputed(sink, rows, None, scored)?)
             })?;
         Ok((both.narrow(1, 0, 1)?.squeeze(1)?, both.narrow(1, 1, 1)?.squeeze(1)?))
     }

@@ -14,7 +14,7 @@ use paravt_kernels::{self as kernels, GEMV_MAX_M, Weight, backward, elementwise}
 
 use fused::Fused;
 pub(crate) use ops::{GradOps, SCORES};
-pub(crate) use recompute::{Found, encode, hidden, recomputed};
+pub(crate) use recompute::{GradientSink, encode, hidden, recomputed};
 
 /// x (n, k) by weight (out, k) transposed, plus bias (out): (n, out).
 ///

@@ -14,13 +14,13 @@ use super::fused::Fused;
 use crate::optimizer::Gradients;
 use crate::parameters::Parameter;
 
-/// Gradients of weights that parts found: their own backward passes are none of the tape's.
-pub(crate) struct Found {
+/// Collects the gradients of weights from the backward passes of recomputed parts, which the tape does not see.
+pub(crate) struct GradientSink {
     weights: BTreeMap<String, Parameter>,
     sums: Mutex<Gradients>,
 }
 
-impl Found {
+impl GradientSink {
     pub(crate) fn new(weights: BTreeMap<String, Parameter>) -> Arc<Self> {
         Arc::new(Self { weights, sums: Mutex::default() })
     }
@@ -45,13 +45,13 @@ impl Found {
 /// # Errors
 /// Those of the part.
 pub(crate) fn recomputed<E: std::error::Error + Send + Sync + 'static>(
-    found: &Arc<Found>,
+    sink: &Arc<GradientSink>,
     x: &Tensor,
     beside: Option<&Tensor>,
     part: impl Fn(&Tensor, Option<&Tensor>) -> std::result::Result<Tensor, E> + Send + Sync + 'static,
 ) -> Result<Tensor> {
     let value = part(&x.detach(), beside.map(Tensor::detach).as_ref()).map_err(Error::wrap)?;
-    let found = Arc::clone(found);
+    let sink = Arc::clone(sink);
     let gradients =
         move |x: &Tensor, beside: Option<&Tensor>, grad: &Tensor| -> Result<[Option<Tensor>; 2]> {
             let x = Var::from_tensor(&x.detach())?;
@@ -59,7 +59,7 @@ pub(crate) fn recomputed<E: std::error::Error + Send + Sync + 'static>(
             let value = part(&x, beside.as_deref()).map_err(Error::wrap)?;
             let mut store = (value * grad)?.sum_all()?.backward()?;
             let gradients = [store.remove(&x), beside.as_deref().and_then(|beside| store.remove(beside))];
-            found.add(store).map_err(Error::wrap)?;
+            sink.add(store).map_err(Error::wrap)?;
             Ok(gradients)
         };
     match beside {
@@ -83,7 +83,7 @@ type Outcome<T> = std::result::Result<T, paravt_qwen_vl::Error>;
 /// Tensor arithmetic.
 pub(crate) fn encode(
     model: &Arc<Model<GradOps>>,
-    found: &Arc<Found>,
+    sink: &Arc<GradientSink>,
     patches: Tensor,
     grids: &[Grid],
 ) -> Outcome<Features<Tensor>> {
@@ -92,7 +92,7 @@ pub(crate) fn encode(
     for number in 0..model.blocks() {
         let (its, pass) = (Arc::clone(model), Arc::clone(&pass));
         let block = move |x: &Tensor, _: Option<&Tensor>| its.block(number, x, &pass);
-        x = recomputed(found, &x, None, block).map_err(paravt_backend_candle::tensor::fail)?;
+        x = recomputed(sink, &x, None, block).map_err(paravt_backend_candle::tensor::fail)?;
         deepstack.extend(model.deepstack(number, &x)?);
     }
     model.leave_vision(&x, deepstack, &pass)
@@ -104,7 +104,7 @@ pub(crate) fn encode(
 /// Tensor arithmetic.
 pub(crate) fn hidden(
     model: &Arc<Model<GradOps>>,
-    found: &Arc<Found>,
+    sink: &Arc<GradientSink>,
     batch: &[Rows<'_, Tensor>],
 ) -> Outcome<Tensor> {
     let mut x = model.embed(batch)?;
@@ -117,7 +117,7 @@ pub(crate) fn hidden(
             its.layer(number, state, &pass, features, &[]).map(|(x, _)| x)
         };
         let beside = features.and_then(|features| features.deepstack.get(number));
-        x = recomputed(found, &x, beside, layer).map_err(paravt_backend_candle::tensor::fail)?;
+        x = recomputed(sink, &x, beside, layer).map_err(paravt_backend_candle::tensor::fail)?;
     }
     model.input_norm(model.layers(), &x)
 }

@@ -1,6 +1,6 @@
 //! The words of a cell, for every medium.
 
-use crate::table::Kind;
+use crate::table::ColumnFormat;
 use crate::terminal::{counted, percent};
 use crate::tone::Tone;
 use crate::{Cell, Comparison, Verdict};
@@ -55,7 +55,7 @@ pub(crate) fn lost(cell: &Cell) -> Vec<String> {
 /// Our score minus the published one; empty before the first scored sample.
 pub(crate) fn difference(cell: &Cell, paper: &Comparison) -> String {
     let shown = cell.score().filter(|_| !matches!(paper.verdict, Verdict::NotComparable(_)));
-    shown.map_or_else(|| "-".to_owned(), |_| Kind::Points.number(paper.difference))
+    shown.map_or_else(|| "-".to_owned(), |_| ColumnFormat::Points.number(paper.difference))
 }
 
 /// Caveats of a score and its N: a headline that is a mean over groups, missing samples, samples that are not scored or
@@ -85,7 +85,7 @@ pub(crate) fn n(cell: &Cell) -> String {
 }
 
 /// Recall at thresholds and group scores by label, open-ended questions and flags of rows.
-pub(crate) fn also(cell: &Cell) -> String {
+pub(crate) fn further_metrics(cell: &Cell) -> String {
     let summary = &cell.summary;
     let mut parts: Vec<String> =
         summary.further().map(|metric| format!("{} {}", metric.name, percent(metric.value))).collect();

@@ -64,7 +64,7 @@ impl Frame {
     /// A frame of columns of one length, each of another name.
     pub fn new(columns: Vec<(&'static str, Values)>) -> Self {
         let column = |(name, values)| column(name, values);
-        Self(sure(DataFrame::new_infer_height(columns.into_iter().map(column).collect())))
+        Self(expect_columns(DataFrame::new_infer_height(columns.into_iter().map(column).collect())))
     }
 
     /// Rows.
@@ -73,22 +73,22 @@ impl Frame {
     }
 
     fn column(&self, name: &str) -> &Column {
-        sure(self.0.column(name))
+        expect_columns(self.0.column(name))
     }
 
     /// A column of words.
     pub fn texts(&self, name: &str) -> impl ExactSizeIterator<Item = Option<&str>> {
-        sure(self.column(name).str()).iter()
+        expect_columns(self.column(name).str()).iter()
     }
 
     /// A column of whole numbers.
     pub fn counts(&self, name: &str) -> impl ExactSizeIterator<Item = Option<u64>> {
-        sure(self.column(name).u64()).iter()
+        expect_columns(self.column(name).u64()).iter()
     }
 
     /// A column of other numbers.
     pub fn reals(&self, name: &str) -> impl ExactSizeIterator<Item = Option<f64>> {
-        sure(self.column(name).f64()).iter()
+        expect_columns(self.column(name).f64()).iter()
     }
 
     /// A column of any type.
@@ -102,40 +102,40 @@ impl Frame {
     }
 
     fn flags(&self, name: &str) -> &BooleanChunked {
-        sure(self.column(name).bool())
+        expect_columns(self.column(name).bool())
     }
 
     /// The rows in which a column of yes and no says yes.
     pub fn filter(&self, flag: &str) -> Self {
-        Self(sure(self.0.filter(self.flags(flag))))
+        Self(expect_columns(self.0.filter(self.flags(flag))))
     }
 
     /// Some of the columns.
     pub fn select(&self, names: &[&str]) -> Self {
-        Self(sure(self.0.select(names.iter().copied())))
+        Self(expect_columns(self.0.select(names.iter().copied())))
     }
 
     /// With the rows in the order of a column of words, byte by byte.
     pub fn sorted(&self, by: &str) -> Self {
-        Self(sure(self.0.sort([by], SortMultipleOptions::default())))
+        Self(expect_columns(self.0.sort([by], SortMultipleOptions::default())))
     }
 
     /// With one more column of numbers, or with others in it.
     pub fn with(mut self, name: &'static str, values: Vec<f64>) -> Self {
-        sure(self.0.with_column(Series::new(name.into(), values).into_column()));
+        expect_columns(self.0.with_column(Series::new(name.into(), values).into_column()));
         self
     }
 
     /// With one more column that has the same words in every row, in front.
     pub fn with_first(mut self, name: &'static str, text: &str) -> Self {
         let column = Series::new(name.into(), vec![text; self.height()]).into_column();
-        sure(self.0.insert_column(0, column));
+        expect_columns(self.0.insert_column(0, column));
         self
     }
 
     /// Adds the rows of another frame with the same columns.
     pub fn append(&mut self, other: Self) {
-        sure(self.0.vstack_mut_owned(other.0));
+        expect_columns(self.0.vstack_mut_owned(other.0));
     }
 
     /// The same rows in one piece: a value is found at once, wherever its rows were appended.
@@ -158,12 +158,12 @@ impl Frame {
         if self.height() == 0 {
             return Vec::new();
         }
-        sure(self.0.partition_by_stable(keys.iter().copied(), true)).into_iter().map(Self).collect()
+        expect_columns(self.0.partition_by_stable(keys.iter().copied(), true)).into_iter().map(Self).collect()
     }
 
     /// Rows of equal keys, in the order in which keys come first.
     fn groups(&self, keys: &[&str]) -> Vec<Vec<usize>> {
-        match &**sure(self.0.group_by_stable(keys.iter().copied())).get_groups() {
+        match &**expect_columns(self.0.group_by_stable(keys.iter().copied())).get_groups() {
             GroupsType::Idx(groups) => {
                 groups.iter().map(|(_, rows)| rows.iter().map(|row| *row as usize).collect()).collect()
             }
@@ -175,7 +175,8 @@ impl Frame {
 
     /// Sums of `values` by the words of `by`: the clusters that statistics take.
     pub fn clusters(&self, by: &str, values: &str) -> BTreeMap<String, Cluster> {
-        let (names, values) = (sure(self.column(by).str()), sure(self.column(values).f64()));
+        let (names, values) =
+            (expect_columns(self.column(by).str()), expect_columns(self.column(values).f64()));
         let cluster = |rows: Vec<usize>| {
             let name = names.get(*rows.first()?)?.to_owned();
             let sum = rows.iter().filter_map(|row| values.get(*row)).sum();
@@ -197,14 +198,14 @@ impl Frame {
 
     fn join(&self, other: &Self, keys: &[&str], how: JoinType) -> Self {
         let args = JoinArgs { maintain_order: MaintainOrderJoin::Left, ..JoinArgs::new(how) };
-        Self(sure(self.0.join(&other.0, keys.iter().copied(), keys.iter().copied(), args, None)))
+        Self(expect_columns(self.0.join(&other.0, keys.iter().copied(), keys.iter().copied(), args, None)))
     }
 }
 
 /// Columns are named and filled by the code of this crate: a missing one, or one of another type or length, is a mistake
 /// there and nothing that a caller could mend.
 #[track_caller]
-fn sure<T>(result: PolarsResult<T>) -> T {
+fn expect_columns<T>(result: PolarsResult<T>) -> T {
     result.unwrap_or_else(|error| panic!("a frame of this crate: {error}"))
 }
 

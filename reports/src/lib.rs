@@ -185,7 +185,7 @@ impl Report {
         let evidence =
             claims::Evidence { settings: &settings, cells: &cells, samples: &samples, trainings: &trainings };
         let claims = claims::judge(&claims::Claims::embedded()?, &paper, &evidence)?;
-        let (probes, repeats) = (probes::probed(&sorted), repeats::repeats(&sorted));
+        let (probes, repeats) = (probes::pair_probed(&sorted), repeats::repeats(&sorted));
         let protocols = protocols::two_protocols(&paper, &sorted.iter().collect::<Vec<_>>(), &rows)?;
         let contrasts = contrast::among(&sorted.iter().map(contrast::Side::from).collect::<Vec<_>>());
         let (damaged, study, deviations) = (Vec::new(), None, Vec::new());

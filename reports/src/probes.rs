@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::decide::{Effect, Family, Margin};
 use crate::pairs::Pairs;
 use crate::runs::RunDigest;
-use crate::table::{Kind, Table, col, interval};
+use crate::table::{ColumnFormat, Table, col, interval};
 use crate::terminal::{Text, percent};
 
 /// A run and its probed twin on the samples of both. Values are shares.
@@ -50,8 +50,8 @@ pub struct Probed {
     effect: Option<Effect>,
 }
 
-/// Every probed run of which the run without the probe is there, in the order of the runs.
-pub(crate) fn probed(runs: &[RunDigest]) -> Vec<Probed> {
+/// Pairs each probed run with the run without the probe, where there is one; in the order of the runs.
+pub(crate) fn pair_probed(runs: &[RunDigest]) -> Vec<Probed> {
     let mut found: Vec<Probed> = runs
         .iter()
         .filter_map(|probed| {
@@ -139,7 +139,7 @@ pub(crate) fn show(text: &mut Text, probes: &[Probed]) {
     for one in probes {
         let within = one.interval.map_or_else(
             || "fewer than two videos".to_owned(),
-            |(low, high)| Kind::Points.interval((-100.0 * high, -100.0 * low)),
+            |(low, high)| ColumnFormat::Points.interval((-100.0 * high, -100.0 * low)),
         );
         text.line(format!(
             "  {} {}: {} to {}, {} ({within})",
@@ -147,11 +147,11 @@ pub(crate) fn show(text: &mut Text, probes: &[Probed]) {
             one.probe,
             percent(one.score),
             percent(one.probed),
-            Kind::Points.number(-100.0 * one.drop),
+            ColumnFormat::Points.number(-100.0 * one.drop),
         ));
         if let Some(share) = one.consistency {
             let within = one.consistency_interval.map_or_else(String::new, |(low, high)| {
-                format!(" ({})", Kind::Percent.interval((100.0 * low, 100.0 * high)))
+                format!(" ({})", ColumnFormat::Percent.interval((100.0 * low, 100.0 * high)))
             });
             text.line(format!("    same option chosen: {} %{within}", percent(share)));
         }

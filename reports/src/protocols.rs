@@ -10,7 +10,7 @@ use crate::pairs::Pairs;
 use crate::paper::{PaperError, PaperNumbers};
 use crate::rows::by_own_extraction;
 use crate::runs::RunDigest;
-use crate::table::{Kind, Table, col, interval};
+use crate::table::{ColumnFormat, Table, col, interval};
 use crate::terminal::{Text, percent};
 
 /// A model on a split under the table's protocol and under that of its authors. Shares.
@@ -101,7 +101,7 @@ pub(crate) fn of_one_model(runs: [&Manifest; 2]) -> bool {
 ///
 /// # Errors
 /// The data are damaged.
-pub(crate) fn beside(runs: &[&RunDigest]) -> Result<Vec<TwoProtocols>, PaperError> {
+pub(crate) fn from_manifests(runs: &[&RunDigest]) -> Result<Vec<TwoProtocols>, PaperError> {
     let rows: Vec<Option<&str>> = runs.iter().map(|run| run.manifest.paper_row.as_deref()).collect();
     two_protocols(&PaperNumbers::embedded()?, runs, &rows)
 }
@@ -183,9 +183,9 @@ pub(crate) fn show(text: &mut Text, found: &[TwoProtocols]) {
         let within = one.difference.map_or_else(String::new, |difference| {
             let within = one.interval.map_or_else(
                 || "fewer than two videos".to_owned(),
-                |(low, high)| Kind::Points.interval((100.0 * low, 100.0 * high)),
+                |(low, high)| ColumnFormat::Points.interval((100.0 * low, 100.0 * high)),
             );
-            format!(", {} ({within})", Kind::Points.number(100.0 * difference))
+            format!(", {} ({within})", ColumnFormat::Points.number(100.0 * difference))
         });
         text.line(format!(
             "  {} {}: {} and {}; {} and {}{within}",

@@ -13,7 +13,7 @@ use crate::pairs::RIGHT;
 use crate::rows::{draws, majority};
 use crate::runs::RunDigest;
 use crate::statistics::mean;
-use crate::table::{Kind, Table, col, interval};
+use crate::table::{ColumnFormat, Table, col, interval};
 use crate::terminal::{Text, percent};
 
 /// One run whose samples were asked several times.
@@ -170,7 +170,7 @@ pub(crate) fn show(text: &mut Text, repeats: &[Repeats]) {
         for measure in &run.measures {
             let within = measure.interval.map_or_else(
                 || "fewer than two videos".to_owned(),
-                |(low, high)| Kind::Percent.interval((100.0 * low, 100.0 * high)),
+                |(low, high)| ColumnFormat::Percent.interval((100.0 * low, 100.0 * high)),
             );
             let Measure { name, value, samples, .. } = measure;
             text.line(format!("  {name:<9} {:>5} ({within}), N {samples}", percent(*value)));

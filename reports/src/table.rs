@@ -4,9 +4,9 @@
 use crate::frame::{Datum, Frame, Values};
 use crate::tone::Tone;
 
-/// Kind of a column's values, which decides their format.
+/// How the values of a column are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnFormat {
     /// Words.
     Text,
     /// Whole number.
@@ -23,8 +23,8 @@ pub enum Kind {
     Number,
 }
 
-impl Kind {
-    /// The kind of a column of numbers, by the unit that its name carries.
+impl ColumnFormat {
+    /// The format of a column of numbers, by the unit that its name carries.
     fn of(name: &str) -> Self {
         match name {
             "p" => Self::Probability,
@@ -79,8 +79,8 @@ pub struct Heading {
     pub name: &'static str,
     /// Title of the column where it is shown.
     pub title: &'static str,
-    /// Format.
-    pub kind: Kind,
+    /// How its values are written.
+    pub format: ColumnFormat,
 }
 
 /// A table.
@@ -94,24 +94,24 @@ pub struct Table {
     pub headings: Vec<Heading>,
     /// Values by the columns' names.
     pub frame: Frame,
-    beside: Vec<Heading>,
+    view_only: Vec<Heading>,
     tones: Vec<(&'static str, Vec<Tone>)>,
 }
 
 /// A table whose columns are filled from its rows, one column a call.
-pub struct Filling<'a, R> {
+pub struct TableBuilder<'a, R> {
     name: &'static str,
     title: &'static str,
     rows: &'a [R],
     headings: Vec<Heading>,
-    beside: Vec<Heading>,
+    view_only: Vec<Heading>,
     values: Vec<(&'static str, Values)>,
     tones: Vec<(&'static str, Vec<Tone>)>,
 }
 
-impl<R> Filling<'_, R> {
-    fn add(mut self, name: &'static str, title: &'static str, kind: Kind, values: Values) -> Self {
-        self.headings.push(Heading { name, title, kind });
+impl<R> TableBuilder<'_, R> {
+    fn add(mut self, name: &'static str, title: &'static str, format: ColumnFormat, values: Values) -> Self {
+        self.headings.push(Heading { name, title, format });
         self.values.push((name, values));
         self
     }
@@ -128,7 +128,7 @@ impl<R> Filling<'_, R> {
         of: impl Fn(&R) -> V,
     ) -> Self {
         let values = Values::Text(self.each(of));
-        self.add(name, title, Kind::Text, values)
+        self.add(name, title, ColumnFormat::Text, values)
     }
 
     /// A column of words with a tone each.
@@ -140,7 +140,7 @@ impl<R> Filling<'_, R> {
     ) -> Self {
         let (words, tones) = self.rows.iter().map(of).map(|(word, tone)| (Some(word), tone)).unzip();
         self.tones.push((name, tones));
-        self.add(name, title, Kind::Text, Values::Text(words))
+        self.add(name, title, ColumnFormat::Text, Values::Text(words))
     }
 
     /// A column of whole numbers.
@@ -151,7 +151,7 @@ impl<R> Filling<'_, R> {
         of: impl Fn(&R) -> V,
     ) -> Self {
         let values = self.each(of).into_iter().map(|count| count.map(|count| count as u64)).collect();
-        self.add(name, title, Kind::Count, Values::Count(values))
+        self.add(name, title, ColumnFormat::Count, Values::Count(values))
     }
 
     /// A column of other numbers.
@@ -162,7 +162,7 @@ impl<R> Filling<'_, R> {
         of: impl Fn(&R) -> V,
     ) -> Self {
         let values = Values::Real(self.each(of));
-        self.add(name, title, Kind::of(name), values)
+        self.add(name, title, ColumnFormat::of(name), values)
     }
 
     /// A column of shares, in percent or percentage points.
@@ -178,7 +178,7 @@ impl<R> Filling<'_, R> {
     /// A column of yes and no.
     pub fn flag(self, name: &'static str, title: &'static str, of: impl Fn(&R) -> bool) -> Self {
         let values = Values::Flag(self.rows.iter().map(of).collect());
-        self.add(name, title, Kind::Text, values)
+        self.add(name, title, ColumnFormat::Text, values)
     }
 
     /// Two columns with the ends of an interval.
@@ -191,37 +191,37 @@ impl<R> Filling<'_, R> {
     }
 
     /// The last column in another format than its name says.
-    pub fn shown_as(mut self, kind: Kind) -> Self {
-        self.headings.iter_mut().last().into_iter().for_each(|heading| heading.kind = kind);
+    pub fn shown_as(mut self, format: ColumnFormat) -> Self {
+        self.headings.iter_mut().last().into_iter().for_each(|heading| heading.format = format);
         self
     }
 
-    /// The last column is for views alone: no file has it.
-    pub fn beside(mut self) -> Self {
-        self.beside.extend(self.headings.pop());
+    /// Keeps the last column out of the files: views alone have it.
+    pub fn view_only(mut self) -> Self {
+        self.view_only.extend(self.headings.pop());
         self
     }
 
     /// The table.
     pub fn table(self) -> Table {
-        let Self { name, title, headings, beside, values, tones, .. } = self;
+        let Self { name, title, headings, view_only, values, tones, .. } = self;
         let frame = Frame::new(values);
-        Table { name, title: title.to_owned(), headings, beside, frame, tones }
+        Table { name, title: title.to_owned(), headings, view_only, frame, tones }
     }
 }
 
 impl Table {
     /// A table to be filled.
-    pub fn of<'a, R>(name: &'static str, title: &'static str, rows: &'a [R]) -> Filling<'a, R> {
-        let (headings, beside, values, tones) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Filling { name, title, rows, headings, beside, values, tones }
+    pub fn of<'a, R>(name: &'static str, title: &'static str, rows: &'a [R]) -> TableBuilder<'a, R> {
+        let (headings, view_only, values, tones) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        TableBuilder { name, title, rows, headings, view_only, values, tones }
     }
 
-    /// With a column that stands beside as one that files have, the last.
+    /// Puts a view-only column into the files, too, as their last.
     #[must_use]
-    pub fn keeping(mut self, name: &str) -> Self {
-        let place = self.beside.iter().position(|heading| heading.name == name);
-        self.headings.extend(place.map(|place| self.beside.remove(place)));
+    pub fn exported(mut self, name: &str) -> Self {
+        let place = self.view_only.iter().position(|heading| heading.name == name);
+        self.headings.extend(place.map(|place| self.view_only.remove(place)));
         self
     }
 
@@ -244,7 +244,7 @@ impl Table {
     pub fn under<const N: usize>(mut self, names: [(&'static str, &str); N]) -> Self {
         for (name, text) in names.into_iter().rev() {
             self.frame = self.frame.with_first(name, text);
-            self.headings.insert(0, Heading { name, title: name, kind: Kind::Text });
+            self.headings.insert(0, Heading { name, title: name, format: ColumnFormat::Text });
         }
         self
     }
@@ -266,9 +266,9 @@ impl Table {
         let mut columns = Vec::with_capacity(picks.len());
         for pick in picks {
             let named =
-                |name: &str| self.headings.iter().chain(&self.beside).find(|heading| heading.name == name);
-            let kind = named(pick.name).map_or(Kind::Text, |heading| heading.kind);
-            let shown = |name| self.values(name).data().iter().map(|datum| kind.show(datum)).collect();
+                |name: &str| self.headings.iter().chain(&self.view_only).find(|heading| heading.name == name);
+            let format = named(pick.name).map_or(ColumnFormat::Text, |heading| heading.format);
+            let shown = |name| self.values(name).data().iter().map(|datum| format.show(datum)).collect();
             let mut texts: Vec<String> = shown(pick.name);
             if let Some(high) = pick.high {
                 let highs: Vec<String> = shown(high);
@@ -279,8 +279,8 @@ impl Table {
             let title = pick.title.or(named(pick.name).map(|heading| heading.title)).unwrap_or(pick.name);
             let tones =
                 self.tones.iter().find(|(name, _)| *name == pick.name).map(|(_, tones)| tones.clone());
-            let is_number = pick.is_number.unwrap_or(kind.is_number());
-            columns.push(Shown { name: pick.name, title, is_number, texts, tones });
+            let is_number = pick.is_number.unwrap_or(format.is_number());
+            columns.push(ViewColumn { name: pick.name, title, is_number, texts, tones });
         }
         View { name: self.name, title: self.title.clone(), rows: self.frame.height(), columns }
     }
@@ -333,12 +333,12 @@ pub struct View {
     /// Rows.
     pub rows: usize,
     /// Columns.
-    pub columns: Vec<Shown>,
+    pub columns: Vec<ViewColumn>,
 }
 
 /// A column of a view.
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct ViewColumn {
     /// Name in the table.
     pub name: &'static str,
     /// Title.

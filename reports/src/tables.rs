@@ -9,7 +9,7 @@ use crate::paper::{PaperNumbers, SPLITS};
 use crate::rows::{calls, samples_in_full};
 use crate::runs::Run;
 use crate::statistics::mean;
-use crate::table::{Filling, Kind, Table};
+use crate::table::{ColumnFormat, Table, TableBuilder};
 use crate::tone::Tone;
 use crate::{Report, cell_text, probes, protocols, repeats};
 
@@ -45,8 +45,8 @@ pub fn records<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Vec<Table> {
         let named = [("split", split.as_str()), ("run", &name), ("profile", profile.as_str())];
         [samples, calls(&run.records)].map(|table| {
             let table = table.under(named);
-            let table = if is_repeated { table.keeping("epoch") } else { table };
-            if has_own { table.keeping("own_score") } else { table }
+            let table = if is_repeated { table.exported("epoch") } else { table };
+            if has_own { table.exported("own_score") } else { table }
         })
     };
     let (samples, calls) = runs.into_iter().map(of_run).map(|[samples, calls]| (samples, calls)).unzip();
@@ -54,7 +54,7 @@ pub fn records<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Vec<Table> {
 }
 
 /// A table with one row per run, which begins with the names of split, run and profile.
-fn of_cells<'a>(name: &'static str, title: &'static str, report: &'a Report) -> Filling<'a, Cell> {
+fn of_cells<'a>(name: &'static str, title: &'static str, report: &'a Report) -> TableBuilder<'a, Cell> {
     Table::of(name, title, &report.cells)
         .text("split", "split", |cell| cell.title.clone())
         .text("run", "run", |cell| cell.run.clone())
@@ -82,27 +82,27 @@ pub(crate) fn scores(report: &Report) -> Table {
             cell.paper.as_ref()?.interval
         })
         .real("margin_points", "margin", |cell| Some(cell.paper.as_ref()?.margin))
-        .shown_as(Kind::Number)
+        .shown_as(ColumnFormat::Number)
         .real("p_holm", "p (Holm)", |cell| cell.paper.as_ref()?.p_holm)
         .toned("verdict", "verdict", |cell| (cell_text::verdict(cell), cell_text::tone(cell)))
         .text("name", "run", |cell| format!("{} · {}", cell.profile, cell.run))
-        .beside()
+        .view_only()
         .text("n_of", "N", cell_text::n)
-        .beside()
+        .view_only()
         .text("errors", "errors", cell_text::losses)
-        .beside()
-        .text("also", "also", cell_text::also)
-        .beside()
+        .view_only()
+        .text("also", "also", cell_text::further_metrics)
+        .view_only()
         .text("difference", "difference", |cell| {
             cell.paper.as_ref().map(|paper| cell_text::difference(cell, paper))
         })
-        .beside()
+        .view_only()
         .toned("judged", "verdict", |cell| (cell_text::judged(cell), cell_text::tone(cell)))
-        .beside()
+        .view_only()
         .toned("word", "verdict", |cell| {
             (cell_text::short_verdict(cell).0.to_owned(), cell_text::short_verdict(cell).1)
         })
-        .beside()
+        .view_only()
         .table()
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn published(lines: &[Line<'_>]) -> Table {
             let cell = line.cells.iter().find(|cell| cell.task == split && cell.score().is_some());
             line.published[position].or(cell.map(|cell| 100.0 * cell.over_samples().0))
         });
-        table = table.shown_as(Kind::Percent);
+        table = table.shown_as(ColumnFormat::Percent);
     }
     let words = |comparable| if comparable { "comparable" } else { "not comparable" };
     table

@@ -6,7 +6,7 @@ use std::fmt;
 use anstyle::{AnsiColor, Style};
 use paravt_suite::printable::printable_line;
 
-use crate::table::{Kind, View};
+use crate::table::{ColumnFormat, View};
 pub use crate::tone::Tone;
 
 /// No line is longer.
@@ -180,22 +180,22 @@ pub fn fold(line: &str, columns: usize) -> String {
 
 /// A share as percent with one decimal.
 pub fn percent(share: f64) -> String {
-    Kind::Percent.number(100.0 * share)
+    ColumnFormat::Percent.number(100.0 * share)
 }
 
 /// A difference of shares in percentage points, signed, with one decimal.
 pub(crate) fn points(share: f64) -> String {
-    Kind::Points.number(100.0 * share)
+    ColumnFormat::Points.number(100.0 * share)
 }
 
 /// An interval of shares, in percent.
 pub(crate) fn percent_interval((low, high): (f64, f64)) -> String {
-    Kind::Percent.interval((100.0 * low, 100.0 * high))
+    ColumnFormat::Percent.interval((100.0 * low, 100.0 * high))
 }
 
 /// An interval of differences of shares, in percentage points.
 pub(crate) fn points_interval((low, high): (f64, f64)) -> String {
-    Kind::Points.interval((100.0 * low, 100.0 * high))
+    ColumnFormat::Points.interval((100.0 * low, 100.0 * high))
 }
 
 /// `1 sample`, `2 samples`.

@@ -40,11 +40,11 @@ struct Candidate<'a> {
     published: f64,
     unit: Unit,
     margin: f64,
-    found: Found,
+    result: ClaimResult,
 }
 
 /// Measured value, in shares (in the claim's own unit for training curves).
-enum Found {
+enum ClaimResult {
     NotRun,
     Refused {
         value: Option<f64>,
@@ -72,7 +72,7 @@ pub(crate) fn judge(
         let candidates = candidates(claims, claim, paper, evidence)?;
         let mut family = Family::new(claim.title.as_str());
         for candidate in &candidates {
-            if let Found::Measured { effect, .. } = &candidate.found {
+            if let ClaimResult::Measured { effect, .. } = &candidate.result {
                 let scale = scale(candidate.unit);
                 let effect = effect.map(|effect| effect.less(candidate.published / scale));
                 family.push(effect, Margin::within(candidate.margin / scale));
@@ -80,19 +80,19 @@ pub(crate) fn judge(
         }
         let mut decisions = family.decide().into_iter();
         for candidate in candidates {
-            let decision = match candidate.found {
-                Found::Measured { .. } => decisions.next(),
+            let decision = match candidate.result {
+                ClaimResult::Measured { .. } => decisions.next(),
                 _ => None,
             };
-            let (verdict, p_holm) = match &candidate.found {
-                Found::NotRun => (Verdict::NotRun, None),
-                Found::Refused { why, .. } => (Verdict::NotComparable(why.clone()), None),
-                Found::Cell(index) => {
+            let (verdict, p_holm) = match &candidate.result {
+                ClaimResult::NotRun => (Verdict::NotRun, None),
+                ClaimResult::Refused { why, .. } => (Verdict::NotComparable(why.clone()), None),
+                ClaimResult::Cell(index) => {
                     let paper = evidence.cells[*index].paper.as_ref();
                     let verdict = paper.map_or(Verdict::NotRun, |paper| paper.verdict.clone());
                     (verdict, paper.and_then(|paper| paper.p_holm))
                 }
-                Found::Measured { .. } => decision.map_or((Verdict::Inconclusive, None), |decision| {
+                ClaimResult::Measured { .. } => decision.map_or((Verdict::Inconclusive, None), |decision| {
                     (decision.verdict, Some(decision.p_holm))
                 }),
             };
@@ -110,21 +110,21 @@ fn candidates<'a>(
 ) -> Result<Vec<Candidate<'a>>, ReportError> {
     let published_claim = claim.published.unwrap_or_default();
     let unit = claim.unit.unwrap_or(Unit::Percent);
-    let one = |margin: f64, found: Found| {
-        vec![Candidate { claim, split: None, published: published_claim, unit, margin, found }]
+    let one = |margin: f64, result: ClaimResult| {
+        vec![Candidate { claim, split: None, published: published_claim, unit, margin, result }]
     };
     Ok(match &claim.measure {
         Measure::Cell { row } => columns(paper, &[row])
             .map(|split| {
                 let published = paper.value(row, split)?.unwrap_or_default();
-                let found = match find(evidence.cells, row, split) {
-                    Run::None => Found::NotRun,
-                    Run::One(index) => Found::Cell(index),
-                    Run::Refused(why) => Found::Refused { value: None, why },
+                let result = match find(evidence.cells, row, split) {
+                    Run::None => ClaimResult::NotRun,
+                    Run::One(index) => ClaimResult::Cell(index),
+                    Run::Refused(why) => ClaimResult::Refused { value: None, why },
                 };
                 let rows = evidence.settings.split(split).map_or(0, |split| split.rows);
                 let margin = crate::cells::margin(published, rows);
-                Ok(Candidate { claim, split: Some(split), published, unit: Unit::Percent, margin, found })
+                Ok(Candidate { claim, split: Some(split), published, unit: Unit::Percent, margin, result })
             })
             .collect::<Result<_, PaperError>>()?,
         Measure::Difference { from, to } => columns(paper, &[from, to])
@@ -132,23 +132,25 @@ fn candidates<'a>(
                 let value = |row| paper.value(row, split).map(Option::unwrap_or_default);
                 let published = value(to)? - value(from)?;
                 let margin = (MARGIN_SHARE * published.abs()).max(ROUNDING);
-                let found = difference(evidence, from, to, split);
-                Ok(Candidate { claim, split: Some(split), published, unit: Unit::Points, margin, found })
+                let result = difference(evidence, from, to, split);
+                Ok(Candidate { claim, split: Some(split), published, unit: Unit::Points, margin, result })
             })
             .collect::<Result<_, PaperError>>()?,
         Measure::MeanRelativeGain { row, baseline } => {
             one(MARGIN_SHARE * published_claim.abs(), gain(evidence, row, baseline))
         }
         Measure::Training { series, statistic } => {
-            let found = trained::found(&claims.training, evidence.trainings, series, *statistic);
-            let found = match found {
-                None => Found::NotRun,
-                Some(found) if !found.why.is_empty() => Found::Refused { value: found.value, why: found.why },
-                Some(found) => {
-                    Found::Measured { value: found.value.unwrap_or_default(), effect: found.effect }
+            let result = trained::measure(&claims.training, evidence.trainings, series, *statistic);
+            let result = match result {
+                None => ClaimResult::NotRun,
+                Some(result) if !result.why.is_empty() => {
+                    ClaimResult::Refused { value: result.value, why: result.why }
+                }
+                Some(result) => {
+                    ClaimResult::Measured { value: result.value.unwrap_or_default(), effect: result.effect }
                 }
             };
-            one(claim.margin.unwrap_or_default(), found)
+            one(claim.margin.unwrap_or_default(), result)
         }
     })
 }
@@ -162,13 +164,15 @@ fn scale(unit: Unit) -> f64 {
 }
 
 fn conclude(candidate: Candidate<'_>, verdict: Verdict, p_holm: Option<f64>, cells: &[Cell]) -> Judged {
-    let Candidate { claim, split, published, unit, margin, found } = candidate;
+    let Candidate { claim, split, published, unit, margin, result } = candidate;
     let scale = scale(unit);
-    let (measured, interval) = match &found {
-        Found::NotRun => (None, None),
-        Found::Refused { value, .. } => (*value, None),
-        Found::Measured { value, effect } => (Some(*value), effect.and_then(|effect| effect.interval())),
-        Found::Cell(index) => {
+    let (measured, interval) = match &result {
+        ClaimResult::NotRun => (None, None),
+        ClaimResult::Refused { value, .. } => (*value, None),
+        ClaimResult::Measured { value, effect } => {
+            (Some(*value), effect.and_then(|effect| effect.interval()))
+        }
+        ClaimResult::Cell(index) => {
             let (value, interval) = cells[*index].over_samples();
             (Some(value), interval)
         }
@@ -237,48 +241,50 @@ fn reasons(cells: &[Cell], of: &[usize]) -> Vec<String> {
 }
 
 /// The runs of two rows on one split, or why they cannot be compared.
-fn both(cells: &[Cell], from: &str, to: &str, split: &str) -> Result<(usize, usize), Found> {
+fn both(cells: &[Cell], from: &str, to: &str, split: &str) -> Result<(usize, usize), ClaimResult> {
     let (from, to) = match (find(cells, from, split), find(cells, to, split)) {
-        (Run::None, _) | (_, Run::None) => return Err(Found::NotRun),
-        (Run::Refused(why), _) | (_, Run::Refused(why)) => return Err(Found::Refused { value: None, why }),
+        (Run::None, _) | (_, Run::None) => return Err(ClaimResult::NotRun),
+        (Run::Refused(why), _) | (_, Run::Refused(why)) => {
+            return Err(ClaimResult::Refused { value: None, why });
+        }
         (Run::One(from), Run::One(to)) => (from, to),
     };
     let why = reasons(cells, &[from, to]);
-    if why.is_empty() { Ok((from, to)) } else { Err(Found::Refused { value: None, why }) }
+    if why.is_empty() { Ok((from, to)) } else { Err(ClaimResult::Refused { value: None, why }) }
 }
 
 /// The paired difference of two rows on one split.
-fn difference(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> Found {
+fn difference(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> ClaimResult {
     let (from, to) = match both(evidence.cells, from, to, split) {
         Ok(both) => both,
-        Err(found) => return found,
+        Err(result) => return result,
     };
     let pairs = Pairs::join(evidence.samples[from], evidence.samples[to]);
     if let Some(why) = pairs.mismatch() {
-        return Found::Refused { value: None, why: vec![why] };
+        return ClaimResult::Refused { value: None, why: vec![why] };
     }
     let means = pairs.means();
     let effect = Effect::difference(pairs.differences().values());
-    Found::Measured { value: means.b - means.a, effect }
+    ClaimResult::Measured { value: means.b - means.a, effect }
 }
 
 /// Mean over the seven columns of `ours / baseline - 1` from pairs of samples. To first order a pair
 /// moves a column's gain by `r_i/b - r·b_i/b²` around it.
-fn gain(evidence: &Evidence<'_>, row: &str, baseline: &str) -> Found {
+fn gain(evidence: &Evidence<'_>, row: &str, baseline: &str) -> ClaimResult {
     let mut groups: Vec<BTreeMap<String, Cluster>> = Vec::new();
     for (split, _) in SPLITS {
         let (base, ours) = match both(evidence.cells, baseline, row, split) {
             Ok(both) => both,
-            Err(found) => return found,
+            Err(result) => return result,
         };
         let pairs = Pairs::join(evidence.samples[base], evidence.samples[ours]);
         let means = pairs.means();
         if let Some(why) = pairs.mismatch() {
-            return Found::Refused { value: None, why: vec![why] };
+            return ClaimResult::Refused { value: None, why: vec![why] };
         }
         if means.a <= 0.0 {
             let why = format!("{baseline} has a score of 0 on {split}: there is no relative gain");
-            return Found::Refused { value: None, why: vec![why] };
+            return ClaimResult::Refused { value: None, why: vec![why] };
         }
         let gain = means.b / means.a;
         groups.push(pairs.clusters(|a, b| (b - gain * a) / means.a + (gain - 1.0)));
@@ -287,5 +293,5 @@ fn gain(evidence: &Evidence<'_>, row: &str, baseline: &str) -> Found {
     let means: Option<Vec<f64>> =
         groups.iter().map(|group| crate::statistics::mean(group.values())).collect();
     let value = means.map_or(0.0, |means| means.iter().sum::<f64>() / SPLITS.len() as f64);
-    Found::Measured { value, effect }
+    ClaimResult::Measured { value, effect }
 }

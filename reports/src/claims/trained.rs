@@ -22,7 +22,7 @@ pub(crate) struct Claimed {
 }
 
 /// Values of one statistic of one curve in these runs.
-pub(super) struct Found {
+pub(super) struct CurveResult {
     /// Mean over the trainings.
     pub value: Option<f64>,
     /// The same with an interval by training, where there are several.
@@ -34,12 +34,12 @@ pub(super) struct Found {
 /// A statistic of a curve over all trainings that recorded it; `None` where none did. Trainings of the
 /// claim's recipe with different seeds are repetitions; two with the same seed are ambiguous.
 /// The order of the runs decides nothing.
-pub(super) fn found(
+pub(super) fn measure(
     claimed: &Claimed,
     trainings: &[(&Manifest, &Training)],
     series: &str,
     statistic: Statistic,
-) -> Option<Found> {
+) -> Option<CurveResult> {
     let mut candidates: Vec<(&Manifest, &Training)> = Vec::new();
     for &(manifest, training) in trainings {
         // Several runs of one checkpoint show the same training.
@@ -70,7 +70,7 @@ pub(super) fn found(
         why.extend(ambiguous(&comparable, series));
     }
     let effect = Effect::repetitions(&values, Support::Unbounded).filter(|_| why.is_empty());
-    Some(Found { value: mean, effect, why })
+    Some(CurveResult { value: mean, effect, why })
 }
 
 impl Claimed {

@@ -51,8 +51,8 @@ pub struct Difference {
     pub samples: Vec<String>,
 }
 
-/// One sample as its model was shown it.
-struct Shown {
+/// What the model was sent of one sample.
+struct SampleInput {
     fingerprint: Fingerprint,
     prompt_tokens: Option<u64>,
 }
@@ -100,7 +100,7 @@ fn of_split(a: &Run, b: &Run) -> Inputs {
 }
 
 /// The samples that a model was asked, by uid; repetitions show the same.
-fn samples_asked(run: &Run) -> BTreeMap<&str, Shown> {
+fn samples_asked(run: &Run) -> BTreeMap<&str, SampleInput> {
     let mut all = BTreeMap::new();
     for record in &run.records {
         let uid = record.sample.uid.as_str();
@@ -108,7 +108,10 @@ fn samples_asked(run: &Run) -> BTreeMap<&str, Shown> {
             && let Some(fingerprint) = fingerprint(record)
         {
             let first = record.transcript.calls.first().and_then(|call| call.usage);
-            all.insert(uid, Shown { fingerprint, prompt_tokens: first.map(|usage| usage.prompt_tokens) });
+            all.insert(
+                uid,
+                SampleInput { fingerprint, prompt_tokens: first.map(|usage| usage.prompt_tokens) },
+            );
         }
     }
     all
@@ -137,7 +140,7 @@ fn fingerprint(record: &Record) -> Option<Fingerprint> {
     Some(Fingerprint::of_parts(texts.iter().map(String::as_str), frames))
 }
 
-fn parts(a: &Shown, b: &Shown) -> [Part; 5] {
+fn parts(a: &SampleInput, b: &SampleInput) -> [Part; 5] {
     let (ours, theirs) = (&a.fingerprint, &b.fingerprint);
     let any = ours.frames.is_some() || theirs.frames.is_some();
     let count = |of: &Fingerprint| of.count.map_or_else(|| "none".to_owned(), |count| count.to_string());

@@ -116,7 +116,7 @@ fn of_sides(
             pair => pairs.push(pair?),
         }
     }
-    let protocols = protocols::beside(&beside)?;
+    let protocols = protocols::from_manifests(&beside)?;
     let rest = b.iter().enumerate().filter(|(at, _)| !met.contains(at));
     let only_b = rest.map(|(_, run)| run.manifest.task.name.clone()).collect();
     if pairs.is_empty() && protocols.is_empty() {

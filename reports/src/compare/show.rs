@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use paravt_suite::printable::printable_line;
 
 use super::{Flip, Pair, RunComparison, inputs};
-use crate::contrast::{ALL, Contrast, Effect};
+use crate::contrast::{ALL, Contrast, PairedEffect};
 use crate::decide::Verdict;
 use crate::export::{escape, markdown as table_markdown};
 use crate::multiplicity::Multiplicity;
 use crate::protocols;
-use crate::table::{Kind, Pick, Table, col, interval};
+use crate::table::{ColumnFormat, Pick, Table, col, interval};
 use crate::terminal::{Detail, Lines, Text, counted};
 
 /// The comparison and the answers that flipped.
@@ -40,14 +40,14 @@ struct Row<'a> {
     contrast: &'a Contrast,
     /// Split, or the mean of all.
     title: &'a str,
-    effect: Option<&'a Effect>,
+    effect: Option<&'a PairedEffect>,
     pair: Option<&'a Pair>,
     /// Flips, gained and lost, in which B made a tool call.
     crops: Option<[usize; 2]>,
 }
 
 impl Row<'_> {
-    fn mean(&self, of_pair: fn(&Pair) -> f64, of_effect: fn(&Effect) -> f64) -> Option<f64> {
+    fn mean(&self, of_pair: fn(&Pair) -> f64, of_effect: fn(&PairedEffect) -> f64) -> Option<f64> {
         self.pair.map(of_pair).or(self.effect.map(of_effect))
     }
 
@@ -109,7 +109,7 @@ pub(crate) fn comparison(contrasts: &[Contrast], crops: impl Fn(&Pair) -> Option
         .real("p", "p", |row| row.pair?.p)
         .real("p_holm", "p (Holm)", |row| row.pair?.p_holm)
         .share("detectable_points", "detectable", |row| row.pair?.detectable)
-        .shown_as(Kind::Percent)
+        .shown_as(ColumnFormat::Percent)
         .toned("verdict", "B against A", |row| match row.pair {
             Some(pair) => (pair.words(), pair.tone()),
             None => word(row),
@@ -122,17 +122,17 @@ pub(crate) fn comparison(contrasts: &[Contrast], crops: impl Fn(&Pair) -> Option
         .real("seconds_per_point", "seconds per point gained", |row| Some(row.pair?.cost_per_point()?.1))
         .text("also", "also differs", |row| row.contrast.also.join("; "))
         .text("task", "split", |row| row.pair.map_or_else(|| MEAN.to_owned(), |pair| pair.task.clone()))
-        .beside()
+        .view_only()
         .toned("word", "verdict", word)
-        .beside()
+        .view_only()
         .count("gained_with_crops", "with crops", |row| Some(row.crops.as_ref()?[0]))
-        .beside()
+        .view_only()
         .count("lost_with_crops", "with crops", |row| Some(row.crops.as_ref()?[1]))
-        .beside()
+        .view_only()
         .text("tokens", "extra tokens", |row| Some(format!("{:+.0}", row.pair?.extra_tokens)))
-        .beside()
+        .view_only()
         .text("seconds", "extra latency (s)", |row| Some(format!("{:+.2}", row.pair?.extra_seconds)))
-        .beside()
+        .view_only()
         .table()
 }
 
@@ -342,7 +342,7 @@ fn section(text: &mut Text, pair: &Pair) {
         "  B takes {:+.0} tokens and {:+.2} s a sample; p {} before Holm's correction",
         pair.extra_tokens,
         pair.extra_seconds,
-        pair.p.map_or_else(|| "-".to_owned(), |p| Kind::Probability.number(p))
+        pair.p.map_or_else(|| "-".to_owned(), |p| ColumnFormat::Probability.number(p))
     ));
     if pair.unpaired > 0 {
         text.line(format!("  {} left out: in one run only", counted(pair.unpaired, "sample")));

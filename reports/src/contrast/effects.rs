@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::decide::{Effect as Estimate, Support};
+use crate::decide::{Effect, Support};
 use crate::statistics::{Cluster, mean};
 use crate::terminal::{points, points_interval};
 
@@ -13,7 +13,7 @@ pub const ALL: &str = "mean of the splits";
 
 /// Difference of B and A on one split, or on the mean of all, in shares.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Effect {
+pub struct PairedEffect {
     /// Split; `None` for the mean of all.
     pub split: Option<String>,
     /// Pairs of samples, all seeds together.
@@ -30,12 +30,12 @@ pub struct Effect {
     pub by_seed: Option<(f64, f64)>,
     /// The estimates behind the two intervals.
     #[serde(skip)]
-    pub estimates: [Option<Estimate>; 2],
+    pub estimates: [Option<Effect>; 2],
     /// The difference of each seed.
     pub of_seeds: Vec<f64>,
 }
 
-impl Effect {
+impl PairedEffect {
     /// The difference with its interval in words, e.g. `+67.7 points on the mean of the splits (95 % by video +55.1 to +80.3)`.
     pub(crate) fn words(&self) -> String {
         let place = match &self.split {
@@ -67,7 +67,7 @@ pub(crate) struct Paired {
 }
 
 /// The effects of pairs of runs: on the mean of the splits first, where there are several, then split by split.
-pub(crate) fn effects(paired: &[Paired], seeds: &[u64]) -> Vec<Effect> {
+pub(crate) fn effects(paired: &[Paired], seeds: &[u64]) -> Vec<PairedEffect> {
     let mut splits: Vec<&str> = Vec::new();
     for one in paired {
         if !splits.contains(&one.split.as_str()) {
@@ -85,13 +85,13 @@ pub(crate) fn effects(paired: &[Paired], seeds: &[u64]) -> Vec<Effect> {
     effects
 }
 
-fn effect(split: Option<&str>, seeds: &[u64], paired: &[&Paired]) -> Option<Effect> {
+fn effect(split: Option<&str>, seeds: &[u64], paired: &[&Paired]) -> Option<PairedEffect> {
     let groups: Vec<BTreeMap<String, Cluster>> = paired.iter().map(|one| one.differences.clone()).collect();
     let means: Vec<f64> = groups.iter().map(|group| mean(group.values())).collect::<Option<_>>()?;
     if means.is_empty() {
         return None;
     }
-    let by_video = Estimate::of_groups(&groups, Support::Difference);
+    let by_video = Effect::of_groups(&groups, Support::Difference);
     let over = |value: &dyn Fn(&Paired) -> f64| {
         paired.iter().map(|one| value(one)).sum::<f64>() / paired.len() as f64
     };
@@ -102,9 +102,9 @@ fn effect(split: Option<&str>, seeds: &[u64], paired: &[&Paired]) -> Option<Effe
         (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
     };
     let of_seeds: Vec<f64> = seeds.iter().filter_map(of_seed).collect();
-    let by_seed = Estimate::repetitions(&of_seeds, Support::Difference);
+    let by_seed = Effect::repetitions(&of_seeds, Support::Difference);
     let a = over(&|one| one.a);
-    Some(Effect {
+    Some(PairedEffect {
         split: split.map(str::to_owned),
         pairs: paired.iter().map(|one| one.pairs).sum(),
         a,

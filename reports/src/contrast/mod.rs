@@ -22,7 +22,7 @@ use crate::runs::RunDigest;
 use crate::tone::Tone;
 
 pub(crate) use among::among;
-pub use effects::{ALL, Effect};
+pub use effects::{ALL, PairedEffect};
 pub(crate) use effects::{Paired, effects};
 pub use pair::Pair;
 
@@ -74,7 +74,7 @@ pub struct Contrast {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
     /// Differences: on the mean of the splits first, where there are several.
-    pub effects: Vec<Effect>,
+    pub effects: Vec<PairedEffect>,
     /// Splits on which the two do not measure the same thing, with the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub apart: Vec<String>,

@@ -199,10 +199,10 @@ fn splits(
     let (mut fit, mut compared) = (Vec::new(), Vec::new());
     for run in runs {
         let group = group(runs, run);
-        let found = entry(baseline, run);
+        let found = match_entry(baseline, run);
         compared.extend(found.nearest().map(|index| (baseline.splits[index].run(), run)));
         match found {
-            Found::Entry(index) => {
+            BaselineMatch::Entry(index) => {
                 judged[index] = true;
                 let split = &baseline.splits[index];
                 let before = (split.lost.failed, split.lost.frame_less);
@@ -210,7 +210,7 @@ fn splits(
                     fit.push((group, split, run));
                 }
             }
-            Found::Nothing(indices, message) => {
+            BaselineMatch::Nothing(indices, message) => {
                 // An entry that was run as something else is named once.
                 indices.into_iter().for_each(|index| judged[index] = true);
                 verdict.checks.push(Check::new(&group, "same measurement", Status::Undecided, &message));
@@ -266,13 +266,13 @@ fn group(runs: &[Run], run: &Run) -> String {
 }
 
 /// Which entry of the baseline a run is judged against.
-enum Found {
+enum BaselineMatch {
     Entry(usize),
     /// None: the entry that comes nearest, if any, and why not.
     Nothing(Option<usize>, String),
 }
 
-impl Found {
+impl BaselineMatch {
     /// The entry that the run is compared with.
     fn nearest(&self) -> Option<usize> {
         match self {
@@ -282,7 +282,7 @@ impl Found {
     }
 }
 
-fn entry(baseline: &Baseline, run: &Run) -> Found {
+fn match_entry(baseline: &Baseline, run: &Run) -> BaselineMatch {
     let of_split = baseline
         .splits
         .iter()
@@ -293,9 +293,9 @@ fn entry(baseline: &Baseline, run: &Run) -> Found {
     let nearest =
         of_split.map(|(index, split)| (differences(split), index)).min_by_key(|(found, _)| found.len());
     match nearest {
-        None => Found::Nothing(None, NOT_IN_BASELINE.to_owned()),
-        Some((found, index)) if found.is_empty() => Found::Entry(index),
-        Some((found, index)) => Found::Nothing(Some(index), format!("{DIFFERS}{}", found.join("; "))),
+        None => BaselineMatch::Nothing(None, NOT_IN_BASELINE.to_owned()),
+        Some((found, index)) if found.is_empty() => BaselineMatch::Entry(index),
+        Some((found, index)) => BaselineMatch::Nothing(Some(index), format!("{DIFFERS}{}", found.join("; "))),
     }
 }
 

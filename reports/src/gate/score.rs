@@ -11,7 +11,7 @@ use crate::decide::{Effect, Family, Margin, Verdict};
 use crate::pairs::{Pairs, RIGHT};
 use crate::runs::Run;
 use crate::statistics::{Cluster, sign_flip};
-use crate::table::Kind;
+use crate::table::ColumnFormat;
 
 /// Samples that a message names.
 const NAMED: usize = 5;
@@ -108,10 +108,10 @@ fn describe(
     };
     format!(
         "{} after {}: {} points, 95 % {}, {n} pairs{weak}; limit {limit:+.1}",
-        Kind::Percent.number(score.score),
-        Kind::Percent.number(score.score - score.difference),
-        Kind::Points.number(score.difference),
-        Kind::Points.interval(score.interval),
+        ColumnFormat::Percent.number(score.score),
+        ColumnFormat::Percent.number(score.score - score.difference),
+        ColumnFormat::Points.number(score.difference),
+        ColumnFormat::Points.interval(score.interval),
     )
 }
 

@@ -13,7 +13,7 @@ use crate::decide::Verdict;
 use crate::paper::{PaperError, PaperNumbers};
 use crate::runs::Run;
 use crate::study::{self, Finding};
-use crate::table::{Shown, Table, View, col, interval};
+use crate::table::{Table, View, ViewColumn, col, interval};
 use crate::tables;
 use crate::terminal::counted;
 use crate::tone::Tone;
@@ -172,13 +172,13 @@ fn found(report: &Report) -> Option<Value> {
 
 /// A view for the template. A column that says nothing takes room from those that do.
 pub(super) fn html(view: &View) -> Value {
-    let used: Vec<&Shown> =
+    let used: Vec<&ViewColumn> =
         view.columns.iter().filter(|column| column.texts.iter().any(|text| !text.is_empty())).collect();
     let columns: Vec<Value> = used
         .iter()
         .map(|column| context! { name => column.name, title => column.title, number => column.is_number })
         .collect();
-    let cell = |column: &Shown, row: usize| {
+    let cell = |column: &ViewColumn, row: usize| {
         let class = match &column.tones {
             Some(tones) => tones[row].class(),
             // Words behind a number are folded: one long cell would widen its column for all others.

@@ -40,7 +40,7 @@ pub struct Digest {
     /// Sums by grouping, group and video: length of the video, tool calls, place of the evidence; in order.
     pub bands: Vec<Band>,
     /// Frames that the model saw.
-    pub frames: Frames,
+    pub frames: FrameCounts,
     /// Mean score of a guess over the counted samples, as a share; `None` unless all of them are choice questions.
     pub chance: Option<f64>,
 }
@@ -73,7 +73,7 @@ pub struct Spread {
 
 /// Frames that the model saw in the samples of a run; means per sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Frames {
+pub struct FrameCounts {
     /// Fewest, mean and most frames of an overview.
     pub overview: (u64, f64, u64),
     /// Frames of crops.
@@ -117,7 +117,7 @@ impl Digest {
             token: Spread::of(sums.token),
             prompt_rate: Spread::of(sums.prompt_rate),
             bands: sums.bands.into_iter().map(band).collect(),
-            frames: Frames::of(samples),
+            frames: FrameCounts::of(samples),
             chance: chance(&samples.select(&["counted", "chance"]).filter("counted")),
         }
     }
@@ -142,7 +142,7 @@ impl Spread {
     }
 }
 
-impl Frames {
+impl FrameCounts {
     fn of(samples: &Frame) -> Self {
         let all = |name| samples.counts(name).flatten().collect::<Vec<u64>>();
         let mean = |counts: &[u64]| counts.iter().sum::<u64>() as f64 / counts.len().max(1) as f64;

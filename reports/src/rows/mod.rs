@@ -12,10 +12,10 @@ use paravt_suite::record::{Outcome, Record, ToolOutcome};
 use paravt_suite::sample::QuestionKind;
 use paravt_suite::summary::counts;
 
-use crate::table::{Filling, Table};
+use crate::table::{Table, TableBuilder};
 
 pub(crate) use aggregate::by_own_extraction;
-pub use aggregate::{Digest, Frames, Spread};
+pub use aggregate::{Digest, FrameCounts, Spread};
 pub use bands::{evidence, order, titles};
 pub use of_record::{Seen, cluster_name, overview, seen, video_length};
 pub(crate) use per_sample::{draws, majority, per_sample};
@@ -62,7 +62,7 @@ pub fn samples_in_full(switches: &Switches, records: &[Record]) -> Table {
         .table()
 }
 
-fn basic<'a>(switches: &'a Switches, records: &'a [Record]) -> Filling<'a, Record> {
+fn basic<'a>(switches: &'a Switches, records: &'a [Record]) -> TableBuilder<'a, Record> {
     let outcome = |record: &Record| match record.score.outcome {
         Outcome::Scored => "scored".to_owned(),
         Outcome::Unparsed => "unparsed".to_owned(),
@@ -93,15 +93,15 @@ fn basic<'a>(switches: &'a Switches, records: &'a [Record]) -> Filling<'a, Recor
         .count("crop_frames", "crop frames", |record| seen(record).crops)
         .count("sub_agent_frames", "frames of sub-agents", |record| seen(record).sub_agents)
         .real("chance", "chance", bands::chance)
-        .beside()
+        .view_only()
         .count("epoch", "epoch", |record| record.epoch)
-        .beside()
+        .view_only()
         .real("own_score", "score by its own extraction", |record| Some(record.own.as_ref()?.score.value))
-        .beside()
+        .view_only()
         .text("gold_text", "gold option", |record| record.sample.gold_text().map(str::to_owned))
-        .beside()
+        .view_only()
         .text("chosen", "chosen option", of_record::chosen)
-        .beside()
+        .view_only()
 }
 
 /// The tool calls of a run. `start_share` and `end_share` are shares of the video's length, where both are known and
@@ -138,6 +138,6 @@ pub fn calls(records: &[Record]) -> Table {
         .real("end_seconds", "end (s)", |(_, call, _)| call.end)
         .ends([("start_share", "start"), ("end_share", "end")], |(.., window)| *window)
         .count("epoch", "epoch", |(record, ..)| record.epoch)
-        .beside()
+        .view_only()
         .table()
 }

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::{Answer, Arm, Finding, Question};
-use crate::contrast::{Effect, Paired, effects};
-use crate::decide::{Effect as Estimate, Margin, Verdict, decide};
+use crate::contrast::{Paired, PairedEffect, effects};
+use crate::decide::{Effect, Margin, Verdict, decide};
 use crate::frame::Frame;
 use crate::pairs::Pairs;
 use crate::runs::Run;
@@ -57,9 +57,9 @@ pub(super) fn answer(question: &Question, arms: &[Arm]) -> Option<Answer> {
 
 /// An expectation holds where both intervals, over other videos and over other trainings, lie beyond it;
 /// it fails where both lie below. With one seed only the videos are judged.
-fn judge(effect: &Effect, at_least: f64) -> Finding {
+fn judge(effect: &PairedEffect, at_least: f64) -> Finding {
     let [by_video, by_seed] = effect.estimates;
-    let verdict = |estimate: Option<Estimate>| {
+    let verdict = |estimate: Option<Effect>| {
         decide(estimate.map(|estimate| estimate.less(at_least)).as_ref(), Margin::NONE)
     };
     let by_video = verdict(by_video);
@@ -102,15 +102,15 @@ mod tests {
     use crate::statistics::ClusteredMean;
 
     /// An effect with a standard error by video and, with `seeds`, one by seed.
-    fn effect(difference: f64, error: f64, seeds: Option<f64>) -> Effect {
+    fn effect(difference: f64, error: f64, seeds: Option<f64>) -> PairedEffect {
         let estimate = |error, clusters: usize| {
             let (degrees_of_freedom, weight) = (clusters as f64 - 1.0, 1.0 / clusters as f64);
             let (mean, standard_error, rows) = (difference, error, 100);
             let found = ClusteredMean { mean, standard_error, clusters, degrees_of_freedom, weight, rows };
-            Estimate::of_mean(found, Support::Unbounded)
+            Effect::of_mean(found, Support::Unbounded)
         };
         let estimates = [estimate(error, 100), seeds.and_then(|error| estimate(error, 3))];
-        Effect {
+        PairedEffect {
             split: None,
             pairs: 10,
             a: 0.0,
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(judge(&effect(0.02, 0.05, None), 0.15), Finding::Fails);
         assert_eq!(judge(&effect(0.3, 0.05, Some(0.1)), 0.15), Finding::Open, "trainings differ");
         assert_eq!(judge(&effect(0.3, 0.05, Some(0.01)), 0.15), Finding::Holds);
-        let one_video = Effect { estimates: [None, None], by_video: None, ..effect(0.3, 0.05, None) };
+        let one_video = PairedEffect { estimates: [None, None], by_video: None, ..effect(0.3, 0.05, None) };
         assert_eq!(judge(&one_video, 0.15), Finding::Open);
     }
 }

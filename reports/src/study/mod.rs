@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::runs::Run;
 use crate::training::Training;
 
-pub use crate::contrast::{ALL, Effect};
+pub use crate::contrast::{ALL, PairedEffect};
 pub use answers::Effort;
 pub use predictions::{ACCURACY, Predicted, Prediction, Region, Test, Tested};
 pub(crate) use show::{
@@ -99,7 +99,7 @@ pub struct Answer {
     /// Seeds that both arms were run with.
     pub seeds: Vec<u64>,
     /// One per split, and the mean of all splits first where there are several.
-    pub effects: Vec<Effect>,
+    pub effects: Vec<PairedEffect>,
     /// Cost per answer, in A and in B.
     pub effort: [Effort; 2],
     /// Whether the expectation was met, where there is one.

@@ -1,11 +1,11 @@
 //! A study as tables and for a terminal.
 
 use super::{
-    ALL, Answer, Effect, Finding, MORE_SERIES, Predicted, Question, SERIES, Study, Tested, value_at,
+    ALL, Answer, Finding, MORE_SERIES, PairedEffect, Predicted, Question, SERIES, Study, Tested, value_at,
 };
 use crate::decide::unseen;
 use crate::export;
-use crate::table::{Kind, Pick, Table, col, interval};
+use crate::table::{ColumnFormat, Pick, Table, col, interval};
 use crate::terminal::{Lines, Text, Tone, counted};
 
 /// Effects, predictions, scores, effort and curves.
@@ -104,7 +104,7 @@ pub(crate) fn by_split(study: &Study) -> [Table; 2] {
 /// An effect of an answer.
 struct Row<'a> {
     answer: &'a Answer,
-    effect: &'a Effect,
+    effect: &'a PairedEffect,
     /// What is asked and found is said once, beside the mean.
     is_first: bool,
 }
@@ -139,7 +139,7 @@ fn effects(rows: Vec<Row<'_>>) -> Table {
         .text("found", "expected", |row| {
             row.expected().map(|(expected, finding)| format!("{expected}: {}", finding.as_str()))
         })
-        .beside()
+        .view_only()
         .table()
 }
 
@@ -170,7 +170,7 @@ fn effort(study: &Study) -> Table {
         .real("turns", "turns", |(.., effort)| effort.turns)
         .real("calls", "calls", |(.., effort)| effort.calls)
         .real("tokens", "tokens", |(.., effort)| effort.tokens)
-        .shown_as(Kind::Whole)
+        .shown_as(ColumnFormat::Whole)
         .real("seconds", "latency (s)", |(.., effort)| effort.seconds)
         .table()
 }

@@ -92,7 +92,8 @@ fn markdown_and_latex_show_the_same_rounded_cells() {
             let shown: Vec<&str> = view.row(index).collect();
             let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
             let latex: Vec<&str> = latex.trim_end_matches("\\\\").split(" & ").map(str::trim).collect();
-            for (position, heading) in table.headings.iter().enumerate().filter(|(_, h)| h.kind.is_number()) {
+            for (position, heading) in table.headings.iter().enumerate().filter(|(_, h)| h.format.is_number())
+            {
                 assert_eq!(cells[position], shown[position], "{} in Markdown", heading.name);
                 assert_eq!(latex[position].replace("\\textless{}", "<"), shown[position]);
             }

@@ -98,7 +98,7 @@ fn a_shuffled_twin_is_comparable_and_another_question_is_not() {
 }
 
 /// Each sample asked four times; of sample `row` the first `row % 5` draws are right.
-fn repeated() -> Run {
+fn repeated_run() -> Run {
     let mut run = run(0);
     run.manifest.plan.repeat = 4;
     let once = std::mem::take(&mut run.records);
@@ -116,7 +116,7 @@ fn repeated() -> Run {
 
 #[test]
 fn a_repeated_run_has_mean_pass_majority_and_agreement() {
-    let report = Report::build(&[repeated()], None).unwrap();
+    let report = Report::build(&[repeated_run()], None).unwrap();
     let cell = &report.cells[0];
     assert_eq!((cell.summary.n_recorded, cell.summary.n_expected), (160, 160));
     assert!(cell.complete());
@@ -148,7 +148,7 @@ fn a_repeated_run_has_mean_pass_majority_and_agreement() {
     assert!((a.0 - b.0).abs() < 1e-12 && (a.1 - b.1).abs() < 1e-12, "{a:?} {b:?}");
     let shown = paravt_reports::terminal(&report, Detail::Brief).to_string();
     assert!(shown.contains("mlvu: 4 repetitions") && shown.contains("majority   60.0"), "{shown}");
-    let samples = &paravt_reports::tables::records(&[repeated()])[0];
+    let samples = &paravt_reports::tables::records(&[repeated_run()])[0];
     assert!(samples.headings.iter().any(|heading| heading.name == "epoch"));
     let plain = &paravt_reports::tables::records(&[run(1)])[0];
     assert!(plain.headings.iter().all(|heading| heading.name != "epoch"));
@@ -156,7 +156,7 @@ fn a_repeated_run_has_mean_pass_majority_and_agreement() {
 
 #[test]
 fn repeated_samples_pair_by_their_means() {
-    let comparison = compare(&[run(0)], &[repeated()]).unwrap();
+    let comparison = compare(&[run(0)], &[repeated_run()]).unwrap();
     let pair = &comparison.splits[0];
     assert_eq!((pair.n, pair.unpaired), (ROWS, 0));
     assert!((pair.b - 0.5).abs() < 1e-12, "{}", pair.b);
@@ -165,7 +165,7 @@ fn repeated_samples_pair_by_their_means() {
     assert_eq!(pair.differs, ["repeat was not set, now 4"]);
 }
 
-fn shown(run: &mut Run, row: usize, inputs: Fingerprint, prompt_tokens: u64) {
+fn set_inputs(run: &mut Run, row: usize, inputs: Fingerprint, prompt_tokens: u64) {
     let transcript = &mut run.records[row].transcript;
     transcript.inputs = Some(inputs);
     transcript.calls[0].usage.as_mut().unwrap().prompt_tokens = prompt_tokens;
@@ -180,15 +180,15 @@ fn inputs_that_part_are_said_in_words() {
     let pixels = |of: Fingerprint, first: &str| Fingerprint { bytes: Some((first.into(), "z".into())), ..of };
     let same = pixels(of("Q?", 8, (308, 560)), "a");
     for row in 0..ROWS {
-        shown(&mut a, row, same.clone(), 1000);
-        shown(&mut b, row, same.clone(), 1000);
+        set_inputs(&mut a, row, same.clone(), 1000);
+        set_inputs(&mut b, row, same.clone(), 1000);
     }
-    shown(&mut b, 0, pixels(of("Q?", 8, (224, 420)), "b"), 700);
-    shown(&mut b, 1, pixels(of("Q?", 8, (224, 420)), "b"), 710);
-    shown(&mut b, 2, pixels(of("R?", 4, (308, 560)), "a"), 500);
-    shown(&mut b, 3, pixels(of("Q?", 8, (308, 560)), "c"), 1000);
-    shown(&mut b, 4, same.clone(), 1001);
-    shown(&mut b, 5, of("Q?", 0, (0, 0)), 100);
+    set_inputs(&mut b, 0, pixels(of("Q?", 8, (224, 420)), "b"), 700);
+    set_inputs(&mut b, 1, pixels(of("Q?", 8, (224, 420)), "b"), 710);
+    set_inputs(&mut b, 2, pixels(of("R?", 4, (308, 560)), "a"), 500);
+    set_inputs(&mut b, 3, pixels(of("Q?", 8, (308, 560)), "c"), 1000);
+    set_inputs(&mut b, 4, same.clone(), 1001);
+    set_inputs(&mut b, 5, of("Q?", 0, (0, 0)), 100);
     // A record of an earlier version: nothing is known of it, not even messages.
     b.records[6].transcript.inputs = None;
     let found = inputs(&[a], &[b]);

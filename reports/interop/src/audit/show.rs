@@ -1,6 +1,6 @@
 //! Audits as a table, and for a terminal.
 
-use paravt_reports::table::{Kind, Table};
+use paravt_reports::table::{ColumnFormat, Table};
 use paravt_reports::terminal::{Detail, Text, Tone, counted};
 
 use super::{Audit, Count, Doubt, Mean, Metric};
@@ -98,7 +98,7 @@ fn block(text: &mut Text, audit: &Audit, detail: Detail) {
             }
         }
     }
-    let mean = |mean: &Mean| format!("{} (N {})", Kind::Percent.number(100.0 * mean.value), mean.n);
+    let mean = |mean: &Mean| format!("{} (N {})", ColumnFormat::Percent.number(100.0 * mean.value), mean.n);
     if audit.metrics.is_empty() {
         line(text, "score in the file", "none".to_owned(), Tone::Plain);
     }
@@ -120,9 +120,10 @@ fn block(text: &mut Text, audit: &Audit, detail: Detail) {
     };
     let clusters =
         if audit.names_videos { counted(strict.videos, "video") } else { "no videos named".to_owned() };
-    let interval = strict.interval.map(|(low, high)| Kind::Percent.interval((100.0 * low, 100.0 * high)));
+    let interval =
+        strict.interval.map(|(low, high)| ColumnFormat::Percent.interval((100.0 * low, 100.0 * high)));
     let interval = interval.map(|interval| format!(", 95 % {interval}")).unwrap_or_default();
-    let score = Kind::Percent.number(100.0 * strict.value);
+    let score = ColumnFormat::Percent.number(100.0 * strict.value);
     line(text, "strict", format!("{score} (N {}){interval}, {clusters}", strict.n), Tone::Plain);
     if strict.over_rows.n < strict.n {
         line(text, "strict, of these rows", mean(&strict.over_rows), Tone::Plain);

@@ -65,7 +65,7 @@ pub(crate) fn scores(report: &Report, names: &Names) -> String {
                 }
             }
             if cell.score().is_some() {
-                let (value, interval) = beside(cell);
+                let (value, interval) = comparable_score(cell);
                 let (complete, tip) = (cell.complete(), runs.names[series].to_owned());
                 group.marks.push(Mark { series, value, interval, complete, tip });
             }
@@ -78,7 +78,7 @@ pub(crate) fn scores(report: &Report, names: &Names) -> String {
 }
 
 /// Our number in percent with its interval: the published metric beside a published number, else the headline.
-fn beside(cell: &Cell) -> (f64, Option<(f64, f64)>) {
+fn comparable_score(cell: &Cell) -> (f64, Option<(f64, f64)>) {
     let (value, interval) = match (&cell.paper, cell.score()) {
         (None, Some(score)) => (score, cell.interval),
         _ => cell.over_samples(),

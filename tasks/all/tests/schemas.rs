@@ -350,10 +350,15 @@ fn missing_subtitles_are_a_warning() {
 /// Columns of a parquet file with their types, in order; how a list calls its field is left out.
 fn columns_of(path: &Path) -> Vec<(String, String)> {
     let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
-    reader.schema().fields().iter().map(|field| (field.name().clone(), shown(field.data_type()))).collect()
+    reader
+        .schema()
+        .fields()
+        .iter()
+        .map(|field| (field.name().clone(), type_name(field.data_type())))
+        .collect()
 }
 
-fn shown(data_type: &DataType) -> String {
+fn type_name(data_type: &DataType) -> String {
     match data_type {
         DataType::List(inner) => format!("list of {}", inner.data_type()),
         other => other.to_string(),
@@ -369,8 +374,10 @@ fn generated_files_have_the_published_columns() {
     let root = tempfile::tempdir().unwrap();
     make_world(root.path(), &WorldOptions { videos: 1, questions: 3, ..WorldOptions::default() }).unwrap();
     for (file, columns) in parquet_files().into_iter().filter(|(file, _)| !NOT_GENERATED.contains(file)) {
-        let mut published: Vec<(String, String)> =
-            columns.iter().map(|(name, values)| ((*name).to_owned(), shown(values.data_type()))).collect();
+        let mut published: Vec<(String, String)> = columns
+            .iter()
+            .map(|(name, values)| ((*name).to_owned(), type_name(values.data_type())))
+            .collect();
         let mut generated = columns_of(&in_cache(root.path(), file));
         published.sort();
         generated.sort();

@@ -169,8 +169,9 @@ pub struct Audit {
     pub expected: Option<usize>,
     /// Of these, rows that are missing from the files.
     pub missing: usize,
-    /// Rows of a sample that an earlier row has.
-    pub twice: usize,
+    /// Rows whose sample occurred before.
+    #[serde(rename = "twice")]
+    pub duplicates: usize,
     /// Rows of no sample of the split.
     pub unknown: usize,
     /// Rows without a gold answer.
@@ -236,7 +237,7 @@ pub fn audit(log: &Log, imported: &Imported, expected: Option<usize>) -> Result<
     let manifest = &imported.run.manifest;
     let all = manifest.selection.split_rows.saturating_mul(manifest.plan.repeat);
     let known = expected.or(log.expected).or((all > log.rows.len()).then_some(all));
-    let distinct = log.rows.len() - imported.twice - imported.unknown;
+    let distinct = log.rows.len() - imported.duplicates - imported.unknown;
     Ok(Audit {
         log: log.name(),
         tool: log.tool,
@@ -245,7 +246,7 @@ pub fn audit(log: &Log, imported: &Imported, expected: Option<usize>) -> Result<
         rows: log.rows.len(),
         expected: known,
         missing: known.map_or(0, |expected| expected.saturating_sub(distinct)),
-        twice: imported.twice,
+        duplicates: imported.duplicates,
         unknown: imported.unknown,
         without_gold: imported.without_gold,
         other_filters: log.other_filters,

@@ -16,7 +16,7 @@ pub fn table(audits: &[Audit]) -> Table {
         .count("rows", "rows", |audit| audit.rows)
         .count("expected", "expected", |audit| audit.expected)
         .count("missing", "missing", |audit| audit.missing)
-        .count("twice", "twice", |audit| audit.twice)
+        .count("twice", "twice", |audit| audit.duplicates)
         .count("without_gold", "without gold", |audit| audit.without_gold)
         .count("failures", "failed requests", move |audit| count(audit, Doubt::Failure).rows)
         .count("failures_scored", "of these scored", move |audit| count(audit, Doubt::Failure).scored)
@@ -72,7 +72,7 @@ fn block(text: &mut Text, audit: &Audit, detail: Detail) {
     line(text, "rows", format!("{}{expected}", audit.rows), Tone::Plain);
     for (name, count, tone) in [
         ("missing", audit.missing, Tone::Bad),
-        ("twice, left out", audit.twice, Tone::Bad),
+        ("twice, left out", audit.duplicates, Tone::Bad),
         ("of no sample, left out", audit.unknown, Tone::Bad),
         ("without a gold answer", audit.without_gold, Tone::Plain),
         ("of other filters", audit.other_filters, Tone::Plain),

@@ -13,12 +13,12 @@ const LIMIT: u64 = 1 << 20;
 
 /// Thumbnails that were written below a folder: up to 16 of a sample's overview, and all of its crops.
 #[derive(Debug)]
-pub struct Frames {
+pub struct FrameImages {
     thumbnails: Thumbnails,
     dir: PathBuf,
 }
 
-impl Frames {
+impl FrameImages {
     /// Those of `thumbnails`, which were written into `dir`.
     pub fn new(thumbnails: Thumbnails, dir: &Path) -> Self {
         Self { thumbnails, dir: dir.to_owned() }

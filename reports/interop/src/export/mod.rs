@@ -23,7 +23,7 @@ use paravt_reports::{ReportError, Run};
 use evaluation::Evaluation;
 use folder::Folder;
 
-pub use frames::Frames;
+pub use frames::FrameImages;
 
 /// Why a run could not be exported.
 #[derive(Debug, thiserror::Error)]
@@ -127,7 +127,7 @@ pub struct Options<'a> {
     /// Name of the model in the files, e.g. `ORG/NAME` as on the hub, where it is not that of the run.
     pub model: Option<&'a str>,
     /// Frames for messages with images; without them an image is a text with its time.
-    pub frames: Option<&'a Frames>,
+    pub frames: Option<&'a FrameImages>,
 }
 
 /// What an export wrote.

@@ -43,8 +43,8 @@ pub struct Imported {
     pub rows: Vec<usize>,
     /// Rows without a gold answer, which nothing can score.
     pub without_gold: usize,
-    /// Rows of a sample that an earlier row has.
-    pub twice: usize,
+    /// Rows whose sample occurred before.
+    pub duplicates: usize,
     /// Rows of no sample of the split.
     pub unknown: usize,
 }
@@ -65,7 +65,7 @@ pub struct Split<'a> {
 pub fn run(log: &Log, split: Option<Split<'_>>, expected: Option<usize>) -> Imported {
     let shared = shared_letters(log);
     let (mut records, mut rows, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
-    let (mut without_gold, mut twice, mut unknown) = (0, 0, 0);
+    let (mut without_gold, mut duplicates, mut unknown) = (0, 0, 0);
     let task = split.map_or_else(|| task_name(log), |split| split.spec.name.clone());
     for (place, row) in log.rows.iter().enumerate() {
         let sample = match split {
@@ -86,7 +86,7 @@ pub fn run(log: &Log, split: Option<Split<'_>>, expected: Option<usize>) -> Impo
         };
         let epoch = row.epoch.saturating_sub(1);
         if !seen.insert((sample.uid.clone(), epoch)) {
-            twice += 1;
+            duplicates += 1;
             continue;
         }
         rows.push(place);
@@ -116,7 +116,7 @@ pub fn run(log: &Log, split: Option<Split<'_>>, expected: Option<usize>) -> Impo
         torn_bytes: 0,
         training: Training::default(),
     };
-    Imported { run, rows, without_gold, twice, unknown }
+    Imported { run, rows, without_gold, duplicates, unknown }
 }
 
 /// The name of the data set, which is also that of a folder.

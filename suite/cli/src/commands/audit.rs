@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let audits = logs.iter().zip(&imported).map(|(log, imported)| audit(log, imported, args.expected));
     let audits = audits.collect::<Result<Vec<Audit>, _>>()?;
     for audit in &audits {
-        let samples = audit.rows - audit.twice - audit.unknown;
+        let samples = audit.rows - audit.duplicates - audit.unknown;
         if let Some(expected) = args.expected.filter(|expected| *expected < samples) {
             bail!(
                 "--expected {expected}: {} has rows of {samples} samples; correct the number, or leave it out",

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use paravt_interop::export::{Format, Frames, Options, export};
+use paravt_interop::export::{Format, FrameImages, Options, export};
 use paravt_reports::page::Thumbnails;
 use paravt_reports::terminal::counted;
 use paravt_reports::{Run, find_runs};
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// Small frames of the runs' videos, written below a folder.
-fn frames(args: &Args, runs: &[Run], dir: &Path) -> anyhow::Result<Frames> {
+fn frames(args: &Args, runs: &[Run], dir: &Path) -> anyhow::Result<FrameImages> {
     let root = args.data.root()?;
     let tasks = [paravt_tasks::all(), &args.files.and(&[])?].concat();
     let thumbnails = Thumbnails::write(runs, &videos(runs, &root, &tasks), dir)
@@ -87,5 +87,5 @@ fn frames(args: &Args, runs: &[Run], dir: &Path) -> anyhow::Result<Frames> {
         let videos = counted(thumbnails.unknown, "video");
         eprintln!("{videos} not in the data root: no images of these; name the root with --data");
     }
-    Ok(Frames::new(thumbnails, dir))
+    Ok(FrameImages::new(thumbnails, dir))
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::ExportError;
 use super::evaluation::Evaluation;
 use super::folder::{Failure, Folder};
-use super::frames::Frames;
+use super::frames::FrameImages;
 use crate::names::file_name;
 
 /// Form of a log file.
@@ -26,7 +26,7 @@ pub(super) enum Form {
 
 pub(super) fn write(
     evaluations: &[Evaluation<'_>],
-    frames: Option<&Frames>,
+    frames: Option<&FrameImages>,
     form: Form,
     folder: &mut Folder,
 ) -> Result<(), ExportError> {

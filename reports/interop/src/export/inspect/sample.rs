@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::super::ExportError;
 use super::super::conversation::{self, Piece, Said, pieces};
 use super::super::evaluation::{Evaluation, failure, has_answer, question, tokens};
-use super::super::frames::Frames;
+use super::super::frames::FrameImages;
 use super::log::scorer;
 use super::usage;
 
@@ -19,7 +19,7 @@ use super::usage;
 pub(super) fn of(
     evaluation: &Evaluation<'_>,
     record: &Record,
-    frames: Option<&Frames>,
+    frames: Option<&FrameImages>,
 ) -> Result<Value, ExportError> {
     let mut attachments = Map::new();
     let said = conversation::of(record);
@@ -100,7 +100,7 @@ fn message(
     evaluation: &Evaluation<'_>,
     record: &Record,
     said: &Said<'_>,
-    frames: Option<&Frames>,
+    frames: Option<&FrameImages>,
     attachments: &mut Map<String, Value>,
 ) -> Result<Value, ExportError> {
     let has = |index| frames.is_some_and(|frames| frames.has(record, index));
@@ -143,7 +143,7 @@ fn message(
 fn image(
     record: &Record,
     index: usize,
-    frames: Option<&Frames>,
+    frames: Option<&FrameImages>,
     attachments: &mut Map<String, Value>,
 ) -> Result<Value, ExportError> {
     let jpeg = frames.map(|frames| frames.jpeg(record, index)).transpose()?.flatten().unwrap_or_default();

@@ -98,8 +98,9 @@ pub enum Reached {
 const MASK: char = '…';
 
 impl Status {
-    /// The command that goes on in a folder, as a shell takes it, and the flags that it needs, too: their values were not kept.
-    pub fn again(&self, out: &Path) -> (String, Vec<&str>) {
+    /// The command that continues the recipe in a folder, quoted for a shell, and the flags that it needs besides: their
+    /// values were not kept.
+    pub fn resume_command(&self, out: &Path) -> (String, Vec<&str>) {
         let (mut words, mut open) = (Vec::new(), Vec::new());
         let mut given = self.command.iter().map(String::as_str).peekable();
         while let Some(word) = given.next() {
@@ -289,12 +290,12 @@ mod tests {
         let words = "paravt-bench reproduce paravt-8b --redo mlvu --yes --until serve --limit 20 --hf-home … --own-engine --notify … --out …";
         let command = words.split(' ').map(str::to_owned).collect();
         let status = Status { recipe: "paravt-8b".into(), command, is_running: false, stages: Vec::new() };
-        let (command, open) = status.again(Path::new("my runs"));
+        let (command, open) = status.resume_command(Path::new("my runs"));
         assert_eq!(command, "paravt-bench reproduce paravt-8b --limit 20 --own-engine --out 'my runs'");
         assert_eq!(open, ["--hf-home", "--notify"]);
         let command = ["paravt-bench", "reproduce", "it's $(id).toml", "--label=-x", "--label", "a\nb"];
         let status = Status { command: command.map(str::to_owned).to_vec(), ..status };
-        let (command, _) = status.again(Path::new("-out"));
+        let (command, _) = status.resume_command(Path::new("-out"));
         assert_eq!(
             command,
             r"paravt-bench reproduce 'it'\''s $(id).toml' --label=-x --label $'a\nb' --out ./-out"

@@ -59,7 +59,7 @@ pub(crate) fn mask_argv(command: &Command, words: impl IntoIterator<Item = OsStr
 }
 
 /// The flags of a command line for another call of the same command: all but those of `without`, named by their ids.
-pub(crate) fn repeated(
+pub(crate) fn argv_without(
     command: &Command,
     words: impl IntoIterator<Item = OsString>,
     without: &[&str],
@@ -149,7 +149,7 @@ fn is_harmless(argument: &Arg) -> bool {
 mod tests {
     use clap::CommandFactory as _;
 
-    use super::{mask_argv, repeated};
+    use super::{argv_without, mask_argv};
     use crate::Cli;
 
     fn line(words: &[&str]) -> String {
@@ -201,8 +201,11 @@ mod tests {
         let words = "-vv reproduce --out slurm paravt-8b --launcher slurm --sbatch-option --partition=gpu --limit 2 \
                      --only paravt-8b,reproduce --model m --own-engine --data reproduce";
         let words = std::iter::once("paravt-bench").chain(words.split_whitespace()).map(Into::into);
-        let kept =
-            repeated(&Cli::command(), words, &["out", "launcher", "sbatch_option", "model", "own_engine"]);
+        let kept = argv_without(
+            &Cli::command(),
+            words,
+            &["out", "launcher", "sbatch_option", "model", "own_engine"],
+        );
         assert_eq!(
             kept.join(" "),
             "--only=paravt-8b,reproduce --data=reproduce --limit=2 --verbose --verbose"

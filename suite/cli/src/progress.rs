@@ -18,7 +18,7 @@ use crate::{logging, output};
 const SILENCE: Duration = Duration::from_secs(20);
 
 /// What a meter counts.
-pub(crate) enum Kind {
+pub(crate) enum MeterKind {
     /// Samples, files: its name.
     Count(String),
     /// Bytes: what they belong to.
@@ -37,7 +37,7 @@ pub(crate) struct Meter {
 }
 
 struct State {
-    kind: Kind,
+    kind: MeterKind,
     began: Instant,
     /// Done before this process began.
     before: u64,
@@ -49,10 +49,10 @@ struct State {
 
 impl Meter {
     /// Begins at `before` of `total`.
-    pub(crate) fn start(kind: Kind, before: u64, total: u64) -> Self {
+    pub(crate) fn start(kind: MeterKind, before: u64, total: u64) -> Self {
         let template = match kind {
-            Kind::Stage(..) => "  {spinner} {text}",
-            Kind::Count(_) | Kind::Bytes(_) => "{wide_bar} {text}",
+            MeterKind::Stage(..) => "  {spinner} {text}",
+            MeterKind::Count(_) | MeterKind::Bytes(_) => "{wide_bar} {text}",
         };
         let message = String::new();
         let state = State { kind, began: Instant::now(), before, done: before, total, message };
@@ -135,7 +135,7 @@ fn bar(state: &Arc<Mutex<State>>, before: u64, total: u64, template: &str) -> Pr
     let shown = Arc::clone(state);
     let text = move |_: &ProgressState, text: &mut dyn std::fmt::Write| {
         let state = lock(&shown);
-        let name = if let Kind::Count(name) = &state.kind { &format!("{name} ") } else { "" };
+        let name = if let MeterKind::Count(name) = &state.kind { &format!("{name} ") } else { "" };
         let _ = write!(text, "{name}{}", state.text(state.began.elapsed()));
     };
     let style = ProgressStyle::with_template(template).expect("a literal template").with_key("text", text);
@@ -167,9 +167,9 @@ impl State {
     fn line(&self) -> String {
         let text = self.text(self.began.elapsed());
         match &self.kind {
-            Kind::Count(name) | Kind::Bytes(name) => format!("{name}: {text}"),
+            MeterKind::Count(name) | MeterKind::Bytes(name) => format!("{name}: {text}"),
             // Indented: the lines of a stage itself begin with its name.
-            Kind::Stage(..) => format!("  {text}"),
+            MeterKind::Stage(..) => format!("  {text}"),
         }
     }
 
@@ -181,21 +181,21 @@ impl State {
         let rate = is_known.then(|| finished as f64 / elapsed.as_secs_f64());
         let left = rate.map(|rate| self.total.saturating_sub(self.done) as f64 / rate);
         let left = left.and_then(|left| Duration::try_from_secs_f64(left).ok()).map(in_words);
-        let number = |n: u64| if let Kind::Bytes(_) = self.kind { size(n) } else { n.to_string() };
+        let number = |n: u64| if let MeterKind::Bytes(_) = self.kind { size(n) } else { n.to_string() };
         match &self.kind {
-            Kind::Count(_) | Kind::Bytes(_) => {
+            MeterKind::Count(_) | MeterKind::Bytes(_) => {
                 let message =
                     if self.message.is_empty() { String::new() } else { format!("  {}", self.message) };
                 let rate = match (rate, &self.kind) {
                     (None, _) => "-".to_owned(),
-                    (Some(rate), Kind::Bytes(_)) => size(rate as u64),
+                    (Some(rate), MeterKind::Bytes(_)) => size(rate as u64),
                     (Some(rate), _) => format!("{rate:.2}"),
                 };
                 let (done, total) = (number(self.done), number(self.total));
                 let (left, elapsed) = (left.as_deref().unwrap_or("-"), in_words(elapsed));
                 format!("{done}/{total}{message}  {elapsed}, {rate}/s, {left} left")
             }
-            Kind::Stage(stage, doing) => {
+            MeterKind::Stage(stage, doing) => {
                 let message =
                     if self.message.is_empty() { String::new() } else { format!("; {}", self.message) };
                 let left = left.filter(|_| self.done < self.total);
@@ -262,7 +262,7 @@ impl Observer for RunProgress {
                     .filter(|record| !runner::is_error(record))
                     .for_each(|record| score.add(record));
                 let done = (total - pending) as u64;
-                let meter = Meter::start(Kind::Count(task.to_owned()), done, total as u64);
+                let meter = Meter::start(MeterKind::Count(task.to_owned()), done, total as u64);
                 let run = Run { meter, score, errors: 0 };
                 run.meter.say(run.message());
                 *lock(&self.run) = Some(run);
@@ -305,7 +305,7 @@ mod tests {
 
     use super::*;
 
-    fn text(kind: Kind, [before, done, total]: [u64; 3], message: &str, milliseconds: u64) -> String {
+    fn text(kind: MeterKind, [before, done, total]: [u64; 3], message: &str, milliseconds: u64) -> String {
         let state = State { kind, began: Instant::now(), before, done, total, message: message.to_owned() };
         state.text(Duration::from_millis(milliseconds))
     }
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn nothing_is_claimed_before_the_first_sample_and_the_first_second() {
         let shown = |done, milliseconds| {
-            text(Kind::Count("mlvu".to_owned()), [5, done, 48], "errors 0", milliseconds)
+            text(MeterKind::Count("mlvu".to_owned()), [5, done, 48], "errors 0", milliseconds)
         };
         assert_eq!(shown(5, 26_000), "5/48  errors 0  26 s, -/s, - left");
         assert_eq!(shown(8, 1), "8/48  errors 0  0 s, -/s, - left");
@@ -326,8 +326,9 @@ mod tests {
 
     #[test]
     fn bytes_have_units() {
-        let shown =
-            |done, seconds: u64| text(Kind::Bytes("a".to_owned()), [1_000, done, 9_000], "", 1000 * seconds);
+        let shown = |done, seconds: u64| {
+            text(MeterKind::Bytes("a".to_owned()), [1_000, done, 9_000], "", 1000 * seconds)
+        };
         assert_eq!(shown(3_000, 2), "3.0 kB/9.0 kB  2 s, 1.0 kB/s, 6 s left");
         assert_eq!(shown(1_000, 2), "1.0 kB/9.0 kB  2 s, -/s, - left");
         assert_eq!(shown(3_000, 20_000), "3.0 kB/9.0 kB  5 h 33 min, 0 B/s, 16 h 40 min left");
@@ -335,12 +336,12 @@ mod tests {
 
     #[test]
     fn a_stage_says_how_long_it_has_run_and_its_steps_how_long_they_will() {
-        let stage = || Kind::Stage("sft".to_owned(), String::new());
+        let stage = || MeterKind::Stage("sft".to_owned(), String::new());
         assert_eq!(text(stage(), [0, 0, 0], "", 90_000), "sft: 1 min 30 s");
         let resumed = text(stage(), [200, 210, 300], "step 210/300", 10_000);
         assert_eq!(resumed, "sft: 10 s; step 210/300, 1 min 30 s left");
         assert_eq!(text(stage(), [0, 9, 9], "step 9/9", 7_260_000), "sft: 2 h 1 min; step 9/9");
-        let waiting = Kind::Stage("eval".to_owned(), "installing".to_owned());
+        let waiting = MeterKind::Stage("eval".to_owned(), "installing".to_owned());
         assert_eq!(text(waiting, [0, 0, 0], "", 5_000), "eval: installing for 5 s");
     }
 

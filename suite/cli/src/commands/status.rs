@@ -146,7 +146,7 @@ fn next(status: &Status, out: &Path) -> (String, Option<String>) {
     if status.stages.iter().all(|stage| stage.state == Reached::Done) && page.is_file() {
         return (format!("open {} in a browser", page.display()), None);
     }
-    let (command, open) = status.again(out);
+    let (command, open) = status.resume_command(out);
     let open = (!open.is_empty())
         .then(|| format!("with {} as before: paths and secrets are not kept", open.join(", ")));
     (command, open)

@@ -10,7 +10,7 @@ use paravt_reproduce::target;
 use paravt_suite::data::DataRoot;
 
 use crate::exit::Exit;
-use crate::progress::{Kind, Meter};
+use crate::progress::{Meter, MeterKind};
 
 /// Links to the published files of rows, beside those that are written, while they are.
 const PUBLISHED: &str = ".published";
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let form = if args.uris { PathForm::Uri } else { PathForm::Plain };
-    let meter = Meter::start(Kind::Count("media opened".to_owned()), 0, 0);
+    let meter = Meter::start(MeterKind::Count("media opened".to_owned()), 0, 0);
     let progress = |done, all| meter.reached(done as u64, all as u64);
     let work = Materialize {
         rows: &args.rows,
@@ -91,7 +91,7 @@ pub(crate) fn provide(root: &DataRoot, out: &Path, allow_missing: bool) -> anyho
             }
         }
     }
-    let meter = Meter::start(Kind::Count("  materialize: media opened".to_owned()), 0, 0);
+    let meter = Meter::start(MeterKind::Count("  materialize: media opened".to_owned()), 0, 0);
     let progress = |done, all| meter.reached(done as u64, all as u64);
     let form = PathForm::Plain;
     let work = Materialize { rows: &flat, media: &media, out, form, probe: &probe, progress: &progress };

@@ -10,7 +10,7 @@ use paravt_reports::terminal::counted;
 use paravt_suite::task::{Decoding, Inspect};
 
 use crate::output;
-use crate::progress::{Kind, Meter};
+use crate::progress::{Meter, MeterKind};
 
 /// Shows what a fetch does; nothing before sizes are known.
 pub(super) struct Progress {
@@ -35,7 +35,7 @@ impl Observer for Progress {
     fn event(&self, event: Event) {
         let Ok(mut meter) = self.meter.lock() else { return };
         if let Event::Planned { missing, total, .. } = event {
-            *meter = Some(Meter::start(Kind::Bytes(self.name.clone()), total - missing, total));
+            *meter = Some(Meter::start(MeterKind::Bytes(self.name.clone()), total - missing, total));
         }
         // Requests are repeated before sizes are known, too.
         let note = |line: String| match &*meter {
@@ -79,7 +79,7 @@ impl CountedDecoding {
     /// Gives each video so many seconds; results are kept in the cache folder, where there is one.
     pub(super) fn new(seconds: u64) -> Self {
         let decoding = Decoding::new(Duration::from_secs(seconds), paravt_files::cache_dir().as_deref());
-        Self { decoding, meter: Meter::start(Kind::Count("video".to_owned()), 0, 0) }
+        Self { decoding, meter: Meter::start(MeterKind::Count("video".to_owned()), 0, 0) }
     }
 
     /// Keeps the results for the next time.

@@ -82,7 +82,7 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<(Vec<Job>
     let call = Call {
         program: std::env::current_exe().context("cannot find the program of this process")?,
         recipe: &args.recipe,
-        flags: command_line::repeated(&crate::Cli::command(), std::env::args_os(), &OWN),
+        flags: command_line::argv_without(&crate::Cli::command(), std::env::args_os(), &OWN),
         model: args.backend.model(),
         only: &args.only,
         own_engine: args.own_engine,

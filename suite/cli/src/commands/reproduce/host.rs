@@ -38,7 +38,7 @@ use crate::registry::BackendArgs;
 use crate::{engines, output, signals};
 
 /// Samples in flight for each server (ParaVT cf55249 paravt/eval/driver.py:588).
-const EACH: usize = 4;
+const CONCURRENCY_PER_SERVER: usize = 4;
 
 /// The command as the host of a graph.
 pub(super) struct Host<'a> {
@@ -54,7 +54,7 @@ pub(super) struct Host<'a> {
     is_full: bool,
 }
 
-/// The flags that the answers of a served model depend on, with another shard where one is given.
+/// Flags that change the answers of a served model; `other` replaces the shard.
 pub(super) fn selection(args: &Args, other: Option<Shard>) -> Value {
     let RunConfig { limit, ids, shard, .. } = args.dispatch.applied_to(RunConfig::default());
     let shard = other.or(shard);
@@ -194,7 +194,7 @@ impl driver::Host for Host<'_> {
             (Answers::Servers(urls, model, known), _) => {
                 let mut evaluation = evaluation.clone();
                 // Unless the recipe says otherwise.
-                evaluation.config.concurrency.get_or_insert(EACH * urls.len());
+                evaluation.config.concurrency.get_or_insert(CONCURRENCY_PER_SERVER * urls.len());
                 let flags = flags.on_servers(urls, model).knowing(known);
                 self.served(&evaluation, folder, &flags)
             }

@@ -7,7 +7,7 @@ use paravt_reproduce::graph::Stage;
 
 use super::notify::Notify;
 use crate::output;
-use crate::progress::{Kind, Meter, is_redrawn};
+use crate::progress::{Meter, MeterKind, is_redrawn};
 
 /// Lines of one training in a log at least: one for every 5 %.
 const PARTS: usize = 20;
@@ -78,7 +78,7 @@ impl StageProgress {
     fn busy(&mut self, stage: &Stage, doing: &str) {
         // The former meter goes before the next one is drawn.
         (self.meter, self.part) = (None, None);
-        let kind = Kind::Stage(stage.name().to_owned(), doing.to_owned());
+        let kind = MeterKind::Stage(stage.name().to_owned(), doing.to_owned());
         self.meter = (!stage.work().prints() || !is_redrawn()).then(|| Meter::start(kind, 0, 0));
     }
 

@@ -137,7 +137,7 @@ impl Slot {
             return attempts::begin(&self.folder);
         }
         // The folder appears with the note in it.
-        let part = paravt_files::beside(&self.folder, ".part");
+        let part = self.folder.with_added_extension("part");
         paravt_files::remove(&part)?;
         std::fs::create_dir_all(&part)?;
         std::fs::write(part.join(BEGUN), format!("{}\n", self.code))?;

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use paravt_files::beside;
-
 use crate::files::{self, Tree};
 use crate::program::{self, Program};
 use crate::release::Release;
@@ -24,7 +22,7 @@ const PLAIN: [&str; 8] = [
 impl Release {
     /// The commands that make the checkout, as a shell takes them.
     pub fn checkout_commands(&self, layout: &Layout) -> Vec<String> {
-        let part = beside(&layout.checkout(), ".part");
+        let part = layout.checkout().with_added_extension("part");
         self.fetches(&self.url, &part).iter().map(|(_, program)| program.line()).collect()
     }
 
@@ -52,7 +50,7 @@ impl Release {
                 continue;
             }
             note(&format!("copying {from}"));
-            let part = beside(&target, ".part");
+            let part = target.with_added_extension("part");
             remove(&part)?;
             files::copy(&source, &part, &tree)?;
             replace(&part, &target)?;
@@ -108,7 +106,7 @@ impl Release {
     /// Fetches the release beside its name and renames it when it is verified.
     fn fetch(&self, layout: &Layout) -> Result<(), Error> {
         let (folder, logs) = (layout.checkout(), layout.environments());
-        let part = beside(&folder, ".part");
+        let part = folder.with_added_extension("part");
         remove(&part)?;
         // git would look for a relative path below the new repository.
         let url = match Path::new(&self.url) {

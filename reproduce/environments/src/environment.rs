@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use paravt_files::{beside, write_atomic};
+use paravt_files::write_atomic;
 use serde::{Deserialize, Serialize};
 
 use crate::pins::{self, Pin, normalised};
@@ -69,7 +69,7 @@ impl Environment {
     /// The steps of its installation in words, and their commands.
     fn steps(&self, layout: &Layout, setup: &Setup) -> Vec<(&'static str, Program)> {
         let uv = setup.uv.as_deref().unwrap_or("uv");
-        let part = beside(&layout.environment(&self.name), ".part").display().to_string();
+        let part = layout.environment(&self.name).with_added_extension("part").display().to_string();
         let lock = layout.checkout().join(&self.lock).display().to_string();
         let install = || {
             let mut program = Program::new([uv, "pip", "install", "--python"]);
@@ -158,7 +158,7 @@ impl Release {
             return Ok(Built { record, kept: true });
         }
         let uv = uv_version(setup)?;
-        let part = beside(&folder, ".part");
+        let part = folder.with_added_extension("part");
         remove(&part)?;
         let made = self.make(environment, layout, setup, &pins, note);
         let answer = match made {
@@ -210,7 +210,7 @@ impl Release {
         pins: &[Pin],
         note: &mut dyn FnMut(&str),
     ) -> Result<probe::Answer, Error> {
-        let part = beside(&layout.environment(&environment.name), ".part");
+        let part = layout.environment(&environment.name).with_added_extension("part");
         if !environment.first.is_empty() {
             let first = pins.iter().filter(|pin| pins::is_one_of(&pin.name, &environment.first));
             let lines = first.map(Pin::line).chain(environment.tools.iter().cloned());

@@ -121,7 +121,7 @@ fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -
 /// Locks the making of a folder. A process that was killed, or that another thread is starting, may hold the lock for a
 /// moment.
 fn lock(folder: &Path) -> Result<Lock, Error> {
-    let path = paravt_files::beside(folder, ".lock");
+    let path = folder.with_added_extension("lock");
     let taken = Lock::take(&path, Duration::from_secs(1)).map_err(io("lock", &path))?;
     taken.ok_or_else(|| Error::Busy { folder: folder.to_owned() })
 }

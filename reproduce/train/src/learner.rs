@@ -196,7 +196,7 @@ impl Learner {
     /// # Errors
     /// A file cannot be written; a weight is NaN or infinite.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        let part = paravt_files::beside(folder, ".part");
+        let part = folder.with_added_extension("part");
         paravt_files::remove(&part).map_err(|error| Error::file(&part, error))?;
         self.write_into(&part)?;
         paravt_files::replace_dir(&part, folder).map_err(|error| Error::file(folder, error))

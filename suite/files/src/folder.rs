@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::write::{beside, rename};
+use crate::write::rename;
 
 /// Time that a folder is given to stop growing while it is removed.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ const MANY: usize = 4096;
 /// I/O.
 pub fn replace_dir(part: &Path, whole: &Path) -> io::Result<()> {
     sync_dir(part)?;
-    let old = beside(whole, ".old");
+    let old = whole.with_added_extension("old");
     remove(&old)?;
     if whole.exists() {
         rename(whole, &old)?;
@@ -93,7 +93,7 @@ mod tests {
         // A file at either path is replaced as well.
         remove(&whole).unwrap();
         std::fs::write(&whole, "").unwrap();
-        std::fs::write(beside(&whole, ".old"), "").unwrap();
+        std::fs::write(whole.with_added_extension("old"), "").unwrap();
         std::fs::create_dir(&part).unwrap();
         for number in 0..=MANY {
             File::create(part.join(number.to_string())).unwrap();

@@ -29,4 +29,4 @@ pub use listing::Listing;
 pub use lock::Lock;
 pub use read::{check_regular, open_regular, read_limited, read_text};
 pub use shell::{quote, quote_path};
-pub use write::{beside, is_temporary, make_dir, rename, write_atomic, write_atomic_by, write_named};
+pub use write::{is_temporary, make_dir, rename, write_atomic, write_atomic_by, write_named};

@@ -1,6 +1,5 @@
 //! Files that are written whole.
 
-use std::ffi::OsStr;
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -9,19 +8,12 @@ use std::time::{Duration, Instant};
 
 use crate::read::check_regular;
 
-/// Follows the name of a file that is not yet whole.
-const TEMPORARY: &str = ".paravt-part";
+/// Added extension of a file that is not yet whole.
+const TEMPORARY: &str = "paravt-part";
 /// Time that another process is given to write the same file.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time between two tries.
 const PAUSE: Duration = Duration::from_millis(1);
-
-/// The path with something added to its name.
-pub fn beside(path: &Path, end: impl AsRef<OsStr>) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(end);
-    path.with_file_name(name)
-}
 
 /// Writes a file of ours so that it is there whole or not at all, also after a power cut. A link that has its name is
 /// replaced, never written through. What a killed process left of the same file is removed; a live one that writes it is
@@ -156,12 +148,12 @@ pub fn make_dir(path: &Path) -> io::Result<()> {
 
 /// Whether a name is that of a file that [`write_atomic`] was killed over.
 pub fn is_temporary(name: &str) -> bool {
-    name.ends_with(TEMPORARY)
+    Path::new(name).extension().is_some_and(|extension| extension == TEMPORARY)
 }
 
 /// Name of a file before it is whole.
 fn temporary(path: &Path) -> PathBuf {
-    beside(path, TEMPORARY)
+    path.with_added_extension(TEMPORARY)
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ fn write(
     // Hidden, so that no report takes the part for a run.
     let mut name = OsString::from(".");
     name.push(target.file_name().unwrap_or_default());
-    let part = paravt_files::beside(&parent.join(name), ".part");
+    let part = parent.join(name).with_added_extension("part");
     let made = RunDir::lock(&part)?;
     let written = fill(made, &part, manifest, records, &texts, summary)
         .and_then(|_journal| paravt_files::rename(&part, &target).map_err(failed("write", out)));

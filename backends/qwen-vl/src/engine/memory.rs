@@ -178,8 +178,8 @@ impl Taken {
         self.peak.fetch_max(ops.peak_memory().unwrap_or_default(), Ordering::Relaxed);
     }
 
-    /// Beside what the plan says of as much.
-    pub(super) fn beside(&self, plan: &MemoryPlan) -> Memory {
+    /// The peak, and what the plan says for as many tokens.
+    pub(super) fn report(&self, plan: &MemoryPlan) -> Memory {
         let (peak, tokens) = (self.peak.load(Ordering::Relaxed), self.tokens.load(Ordering::Relaxed));
         let activations = self.activations.load(Ordering::Relaxed).max(plan.activations);
         let planned = plan.weights + activations + plan.caches(tokens);

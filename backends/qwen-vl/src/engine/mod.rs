@@ -319,7 +319,7 @@ impl Backend for Engine {
     }
 
     fn memory(&self) -> Option<Memory> {
-        Some(self.taken.beside(&self.plan))
+        Some(self.taken.report(&self.plan))
     }
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {

@@ -339,7 +339,7 @@ impl OpenAi {
             let read = |body: Vec<u8>| serde_json::from_slice::<Value>(&body).unwrap_or_default();
             let (reply, ids) = (read(reply), ids.map(read).unwrap_or_default());
             let shown = match ids["tokens"].as_array().map(Vec::as_slice) {
-                Some([placeholder]) => shown::shown(&reply["prompt_token_ids"], placeholder),
+                Some([placeholder]) => shown::read_prompt(&reply["prompt_token_ids"], placeholder),
                 _ => None,
             };
             let Some(shown) = shown else {

@@ -58,7 +58,7 @@ pub(crate) fn probe(body: &[u8]) -> Option<Vec<u8>> {
 
 /// What a prompt of Qwen3-VL shows of a video.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct PromptVideo {
     /// Pairs of frames.
     pub pairs: usize,
     /// Visual tokens of all.
@@ -67,14 +67,14 @@ pub(crate) struct Shown {
 
 /// Pairs of frames and their tokens in a prompt of Qwen3-VL; `None` for a prompt that does not tell (Qwen2.5-VL's has
 /// one run a video).
-pub(crate) fn shown(prompt: &Value, placeholder: &Value) -> Option<Shown> {
+pub(crate) fn read_prompt(prompt: &Value, placeholder: &Value) -> Option<PromptVideo> {
     let prompt = prompt.as_array()?;
     let runs = prompt.iter().enumerate().filter(|(place, id)| {
         let before = place.checked_sub(1).map(|before| &prompt[before]);
         *id == placeholder && before != Some(placeholder)
     });
     let tokens = prompt.iter().filter(|id| *id == placeholder).count();
-    Some(Shown { pairs: runs.count(), tokens }).filter(|shown| shown.pairs > 1)
+    Some(PromptVideo { pairs: runs.count(), tokens }).filter(|shown| shown.pairs > 1)
 }
 
 /// How a server's video processor sizes frames.
@@ -124,7 +124,7 @@ impl VideoProcessor {
 /// Why a run on this video would not be the planned one.
 pub(crate) fn other_than_planned(
     planned: &Planned,
-    shown: Shown,
+    shown: PromptVideo,
     processor: &VideoProcessor,
 ) -> Option<String> {
     let (frames, pairs) = (planned.frames, planned.frames.div_ceil(2));
@@ -201,8 +201,8 @@ mod tests {
     #[test]
     fn runs_of_the_placeholder_are_pairs_of_frames() {
         let pad = json!(6);
-        let of = |prompt: Value| shown(&prompt, &pad);
-        assert_eq!(of(json!([1, 6, 6, 4, 9, 3, 6, 6, 4, 6])), Some(Shown { pairs: 3, tokens: 5 }));
+        let of = |prompt: Value| read_prompt(&prompt, &pad);
+        assert_eq!(of(json!([1, 6, 6, 4, 9, 3, 6, 6, 4, 6])), Some(PromptVideo { pairs: 3, tokens: 5 }));
         assert_eq!(of(json!([6, 6, 6, 6, 2])), None, "one run says nothing");
         assert_eq!(of(json!([1, 2])), None);
         assert_eq!(of(Value::Null), None);
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_video_with_other_frames_than_planned_is_refused_with_the_flag() {
         let video = |frames| Planned { frames, size: None, file: Some("a.mp4".to_owned()) };
-        let seen = |pairs, tokens| Shown { pairs, tokens };
+        let seen = |pairs, tokens| PromptVideo { pairs, tokens };
         let why = |planned: &Planned, shown| other_than_planned(planned, shown, &VideoProcessor::default());
         assert_eq!(why(&video(64), seen(32, 9)), None);
         assert_eq!(why(&video(7), seen(4, 9)), None);

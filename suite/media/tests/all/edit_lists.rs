@@ -64,7 +64,7 @@ fn distance(a: &[u8], b: &[u8]) -> f64 {
 }
 
 /// Which frames of the file these pictures are.
-pub(crate) fn shown<'a>(
+pub(crate) fn frames_of<'a>(
     asked: &[usize],
     pictures: impl Iterator<Item = &'a [u8]>,
     all: &[Frame],
@@ -120,11 +120,12 @@ fn frames_before_the_first_key_frame_are_those_that_the_pinned_reader_shows() {
             let wanted = wanted.with_reader(Reader::Pinned);
             let (asked, _) = file.plan(&wanted).unwrap();
             let ours = file.sample(&wanted, Ok).ok().filter(|sampled| !sampled.second_reader);
-            let ours = ours.map(|sampled| shown(&asked, sampled.frames.iter().map(|one| &one.rgb[..]), &all));
+            let ours =
+                ours.map(|sampled| frames_of(&asked, sampled.frames.iter().map(|one| &one.rgb[..]), &all));
             if let Some(out) = &out {
                 let first = outcome(out, case)["indices"] == json!(asked);
                 let pixels = first.then(|| std::fs::read(out.join(format!("{case}.rgb"))).unwrap());
-                let theirs = pixels.map(|pixels| shown(&asked, pixels.chunks(all[0].rgb.len()), &all));
+                let theirs = pixels.map(|pixels| frames_of(&asked, pixels.chunks(all[0].rgb.len()), &all));
                 expected.push(moved(&asked, theirs));
             }
             let (ours, theirs) = (moved(&asked, ours), &expected[case]);

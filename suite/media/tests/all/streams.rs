@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::edit_lists::shown;
+use crate::edit_lists::frames_of;
 use crate::files::ffmpeg;
 use paravt_media::{Depth, Frame, Reader, VideoFile, VideoRequest, check};
 
@@ -33,7 +33,7 @@ fn assert_counted(path: &Path, frames: usize, lead: usize) {
     let wanted: Vec<usize> = (0..frames).step_by(10).chain([frames - 1]).collect();
     let found = file.frames_at(&wanted, SIZE).unwrap_or_else(|error| panic!("{name}: {error}"));
     let counted: Vec<usize> = wanted.iter().map(|index| index.saturating_sub(lead)).collect();
-    assert_eq!(shown(&counted, found.iter().map(|frame| &frame.rgb[..]), &all), counted, "{name}");
+    assert_eq!(frames_of(&counted, found.iter().map(|frame| &frame.rgb[..]), &all), counted, "{name}");
     for (frame, index) in found.iter().zip(wanted) {
         assert!(
             (frame.time() - index as f64 / 25.0).abs() < 1e-3,

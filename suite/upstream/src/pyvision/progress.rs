@@ -37,10 +37,10 @@ pub struct Progress {
 
 impl Progress {
     /// Before the first turn.
-    pub fn new(own: &AgentLoop, rules: &CodeRules) -> Self {
+    pub fn new(agent_loop: &AgentLoop, rules: &CodeRules) -> Self {
         Self {
-            max_turns: own.turns,
-            goes_on_after_errors: own.failed_calls == FailedCalls::Answer,
+            max_turns: agent_loop.turns,
+            goes_on_after_errors: agent_loop.failed_calls == FailedCalls::Answer,
             context_tokens: rules.context_tokens.into(),
             prompt_tokens: rules.prompt_tokens.into(),
             max_images: rules.images.into(),
@@ -53,12 +53,12 @@ impl Progress {
     }
 
     /// Counts the first prompt.
-    pub fn prompted(&mut self, tokens: u64) {
+    pub fn count_prompt(&mut self, tokens: u64) {
         self.tokens = tokens.max(self.prompt_tokens);
     }
 
     /// Counts a turn of the model. Where the episode goes on, an observation follows.
-    pub fn acted(&mut self, tokens: u64, turn: Turn) -> Option<EndReason> {
+    pub fn count_turn(&mut self, tokens: u64, turn: Turn) -> Option<EndReason> {
         self.turns += 1;
         self.tokens += tokens;
         self.end = if self.tokens >= self.context_tokens {
@@ -77,7 +77,7 @@ impl Progress {
     }
 
     /// Counts the tokens of an observation; one that does not fit is not appended.
-    pub fn observed(&mut self, tokens: u64) -> Option<EndReason> {
+    pub fn count_observation(&mut self, tokens: u64) -> Option<EndReason> {
         if self.tokens + tokens >= self.context_tokens {
             self.end = Some(EndReason::OverLength);
             return self.end;
@@ -87,7 +87,7 @@ impl Progress {
     }
 
     /// Counts the images of an observation.
-    pub fn shown(&mut self, images: u64) -> Option<EndReason> {
+    pub fn count_images(&mut self, images: u64) -> Option<EndReason> {
         self.images += images;
         if images > 0 && self.images >= self.max_images {
             self.end = Some(EndReason::ExceedMaxImages);
@@ -105,29 +105,29 @@ mod tests {
     #[test]
     fn the_first_reason_in_the_releases_order_counts() {
         let rules = CodeRules { context_tokens: 100, ..rules(CodeTexts::default()) };
-        let own = AgentLoop { turns: 2, ..agent(rules.clone()) };
-        let start = |own: &AgentLoop| {
-            let mut progress = Progress::new(own, &rules);
-            progress.prompted(50);
+        let agent_loop = AgentLoop { turns: 2, ..agent(rules.clone()) };
+        let start = |agent_loop: &AgentLoop| {
+            let mut progress = Progress::new(agent_loop, &rules);
+            progress.count_prompt(50);
             progress
         };
-        let acted = |tokens, turn| start(&own).acted(tokens, turn);
+        let acted = |tokens, turn| start(&agent_loop).count_turn(tokens, turn);
         assert_eq!(acted(50, Turn::Failed), Some(EndReason::OverLength));
         assert_eq!(acted(49, Turn::Failed), Some(EndReason::ErrorInAction));
         assert_eq!(acted(49, Turn::Answered), Some(EndReason::Done));
         assert_eq!(acted(49, Turn::Ran), None);
-        let goes_on = AgentLoop { failed_calls: FailedCalls::Answer, ..own.clone() };
-        assert_eq!(start(&goes_on).acted(1, Turn::Failed), None);
-        let mut progress = start(&own);
-        assert_eq!(progress.acted(1, Turn::Ran), None);
-        assert_eq!(progress.clone().observed(49), Some(EndReason::OverLength));
-        assert_eq!(progress.clone().shown(32), Some(EndReason::ExceedMaxImages));
-        assert_eq!(progress.observed(40).or(progress.shown(31)), None);
-        assert_eq!(progress.acted(1, Turn::Ran), Some(EndReason::ExceedMaxTurns));
+        let goes_on = AgentLoop { failed_calls: FailedCalls::Answer, ..agent_loop.clone() };
+        assert_eq!(start(&goes_on).count_turn(1, Turn::Failed), None);
+        let mut progress = start(&agent_loop);
+        assert_eq!(progress.count_turn(1, Turn::Ran), None);
+        assert_eq!(progress.clone().count_observation(49), Some(EndReason::OverLength));
+        assert_eq!(progress.clone().count_images(32), Some(EndReason::ExceedMaxImages));
+        assert_eq!(progress.count_observation(40).or(progress.count_images(31)), None);
+        assert_eq!(progress.count_turn(1, Turn::Ran), Some(EndReason::ExceedMaxTurns));
         assert_eq!((progress.turns, progress.calls, progress.images, progress.tokens), (2, 1, 31, 92));
         let padded = CodeRules { prompt_tokens: 90, ..rules.clone() };
-        let mut progress = Progress::new(&own, &padded);
-        progress.prompted(50);
-        assert_eq!(progress.acted(10, Turn::Ran), Some(EndReason::OverLength));
+        let mut progress = Progress::new(&agent_loop, &padded);
+        progress.count_prompt(50);
+        assert_eq!(progress.count_turn(10, Turn::Ran), Some(EndReason::OverLength));
     }
 }

@@ -35,13 +35,13 @@ impl Tool {
 impl CodeTool for Tool {
     fn begin(
         &self,
-        own: &AgentLoop,
+        agent_loop: &AgentLoop,
         rules: &CodeRules,
         video: &Path,
     ) -> Result<Box<dyn code::Episode>, CodeError> {
         let limits = Limits { call: Duration::from_secs(rules.seconds.into()), ..self.jail.limits().clone() };
         let interpreter = self.jail.with_limits(limits).start(video).map_err(portable)?;
-        let (environment, progress) = (Environment::new(rules), Progress::new(own, rules));
+        let (environment, progress) = (Environment::new(rules), Progress::new(agent_loop, rules));
         let limits = self.jail.limits().clone();
         let texts = rules.texts.clone();
         Ok(Box::new(Episode { interpreter, environment, progress, texts, limits, counted: None }))
@@ -77,7 +77,7 @@ impl code::Episode for Episode {
         }
         let written = reply.tokens.map_or(0, |(_, written)| written);
         if reply.cut {
-            let end = self.progress.acted(written, Turn::Failed);
+            let end = self.progress.count_turn(written, Turn::Failed);
             let reason = "the reply ended at the limit of tokens".to_owned();
             let call = Some((Value::Null, ToolOutcome::CodeFailed { reason }));
             // The trainer has no answer to it: nothing goes on.
@@ -94,7 +94,7 @@ impl code::Episode for Episode {
                 StepError::Text(_) => CodeError::Tool(error.to_string()),
             })?;
         let shown = step.figures.len() as u64;
-        let end = self.progress.acted(written, step.turn).or_else(|| self.progress.shown(shown));
+        let end = self.progress.count_turn(written, step.turn).or_else(|| self.progress.count_images(shown));
         Ok(self.taken(step, end))
     }
 }
@@ -105,10 +105,10 @@ impl Episode {
         let (before, written) = tokens?;
         let end = match self.counted {
             None => {
-                self.progress.prompted(before);
+                self.progress.count_prompt(before);
                 None
             }
-            Some(counted) => self.progress.observed(before.saturating_sub(counted)),
+            Some(counted) => self.progress.count_observation(before.saturating_sub(counted)),
         };
         self.counted = Some(before + written);
         end

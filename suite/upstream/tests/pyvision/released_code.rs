@@ -52,7 +52,7 @@ fn templates_are_formatted_alike() {
 #[ignore = "run by ci/pyvision with a checkout of the release"]
 fn first_prompts_are_equal() {
     let protocol = protocol();
-    let (own, rules) = protocol.code().unwrap();
+    let (agent_loop, rules) = protocol.code().unwrap();
     for case in cases("prompts") {
         let video = Video {
             frames: case["video_length"].as_u64().unwrap(),
@@ -62,7 +62,7 @@ fn first_prompts_are_equal() {
             open_seconds: 0.0,
         };
         let info = video_lines(&rules.texts, &video).unwrap();
-        let prompt = render::code_opening(own, case["query"].as_str().unwrap(), &info).unwrap();
+        let prompt = render::code_opening(agent_loop, case["query"].as_str().unwrap(), &info).unwrap();
         assert_eq!(prompt, case["prompt"].as_str().unwrap());
     }
 }
@@ -148,16 +148,17 @@ fn numbered(end: EndReason) -> u64 {
 #[test]
 #[ignore = "run by ci/pyvision with a checkout of the release"]
 fn episodes_end_alike() {
-    let own = protocol().agent.unwrap();
+    let agent_loop = protocol().agent.unwrap();
     for case in cases("episodes") {
-        let own = AgentLoop { turns: usize::try_from(number(&case["limit"])).unwrap(), ..own.clone() };
+        let agent_loop =
+            AgentLoop { turns: usize::try_from(number(&case["limit"])).unwrap(), ..agent_loop.clone() };
         let rules = CodeRules {
             context_tokens: number(&case["context"]),
             prompt_tokens: number(&case["prompt"]),
-            ..own.code.clone().unwrap()
+            ..agent_loop.code.clone().unwrap()
         };
-        let mut progress = Progress::new(&own, &rules);
-        progress.prompted(number(&case["given"]).into());
+        let mut progress = Progress::new(&agent_loop, &rules);
+        progress.count_prompt(number(&case["given"]).into());
         for turn in case["turns"].as_array().unwrap() {
             let kind = match turn["kind"].as_str().unwrap() {
                 "ran" => Turn::Ran,
@@ -165,9 +166,9 @@ fn episodes_end_alike() {
                 _ => Turn::Failed,
             };
             let count = |name: &str| turn[name].as_u64().unwrap();
-            let end = progress.acted(count("tokens"), kind);
-            let end = end.or_else(|| progress.observed(count("observed")));
-            if end.or_else(|| progress.shown(count("images"))).is_some() {
+            let end = progress.count_turn(count("tokens"), kind);
+            let end = end.or_else(|| progress.count_observation(count("observed")));
+            if end.or_else(|| progress.count_images(count("images"))).is_some() {
                 break;
             }
         }

@@ -17,11 +17,11 @@ pub struct Text {
     name: &'static str,
     file: &'static str,
     bytes: Range<usize>,
-    kind: Kind,
+    form: TextForm,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TextForm {
     /// The bytes are the text.
     Raw,
     /// The bytes are an expression of Python; our names of what its f-strings put in, in the order of the source.
@@ -31,13 +31,13 @@ enum Kind {
 impl Text {
     /// Bytes of a file as they are.
     pub const fn raw(name: &'static str, file: &'static str, bytes: Range<usize>) -> Self {
-        Self { name, file, bytes, kind: Kind::Raw }
+        Self { name, file, bytes, form: TextForm::Raw }
     }
 
     /// An expression of Python: a string, an f-string, strings side by side or added, or a dictionary of constants, which
     /// is the text that `json.dumps` makes of it. Strings of JSON and YAML in double quotes are read as Python's.
     pub const fn python(name: &'static str, file: &'static str, bytes: Range<usize>) -> Self {
-        Self { name, file, bytes, kind: Kind::Python(&[]) }
+        Self { name, file, bytes, form: TextForm::Python(&[]) }
     }
 
     /// Its name.
@@ -48,7 +48,7 @@ impl Text {
     /// An expression with values between its texts, which become these slots, in order.
     pub const fn slots(self, slots: &'static [&'static str]) -> Self {
         let Self { name, file, bytes, .. } = self;
-        Self { name, file, bytes, kind: Kind::Python(slots) }
+        Self { name, file, bytes, form: TextForm::Python(slots) }
     }
 }
 
@@ -56,11 +56,11 @@ impl Text {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Texts {
     release: &'static str,
-    found: BTreeMap<String, Found>,
+    found: BTreeMap<String, ImportedText>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Found {
+struct ImportedText {
     /// Where it is from, for errors.
     place: String,
     value: Value,
@@ -75,7 +75,7 @@ enum Value {
 impl Texts {
     /// Texts that are given as they are; a template has slots in braces.
     pub fn of<N: Into<String>, T: Into<String>>(texts: impl IntoIterator<Item = (N, T)>) -> Self {
-        let given = |text: T| Found { place: "as given".to_owned(), value: Value::Text(text.into()) };
+        let given = |text: T| ImportedText { place: "as given".to_owned(), value: Value::Text(text.into()) };
         let found = texts.into_iter().map(|(name, text)| (name.into(), given(text)));
         Self { release: "stand-in", found: found.collect() }
     }
@@ -98,11 +98,11 @@ impl Texts {
             let file = files.get(text.file).ok_or_else(|| wrong("the file was not read".to_owned()))?;
             let source = file.get(text.bytes.clone());
             let source = source.ok_or_else(|| wrong("not within the file's characters".to_owned()))?;
-            let value = match text.kind {
-                Kind::Raw => Value::Text(source.to_owned()),
-                Kind::Python(slots) => evaluated(source, slots).map_err(wrong)?,
+            let value = match text.form {
+                TextForm::Raw => Value::Text(source.to_owned()),
+                TextForm::Python(slots) => evaluated(source, slots).map_err(wrong)?,
             };
-            found.insert(text.name.to_owned(), Found { place, value });
+            found.insert(text.name.to_owned(), ImportedText { place, value });
         }
         Ok(Self { release, found })
     }

@@ -64,7 +64,7 @@ pub struct Folders {
 
 /// Located files of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct AnnotationFiles {
     /// The files of the table in their order, at least one.
     pub files: Vec<PathBuf>,
     /// The hub snapshot that they lie in, and its revision.
@@ -130,7 +130,12 @@ impl Layout {
     ///
     /// # Errors
     /// A file not found; the error lists the paths searched and the download that provides it.
-    pub fn annotations(&self, root: &DataRoot, task: &str, hub: &HubSource) -> Result<Found, DataError> {
+    pub fn annotations(
+        &self,
+        root: &DataRoot,
+        task: &str,
+        hub: &HubSource,
+    ) -> Result<AnnotationFiles, DataError> {
         let mut search = Search::default();
         for base in root.candidates() {
             let own = &base.join(&self.benchmark);
@@ -144,7 +149,7 @@ impl Layout {
                 for (folder, names) in places {
                     if let Some(files) = folder.map(|folder| search.at(folder, names)).transpose()?.flatten()
                     {
-                        return Ok(Found { files, snapshot: None });
+                        return Ok(AnnotationFiles { files, snapshot: None });
                     }
                 }
             }
@@ -155,7 +160,7 @@ impl Layout {
                     let folder = cache.join("snapshots").join(&revision);
                     for names in self.names() {
                         if let Some(files) = search.at(&folder, names)? {
-                            return Ok(Found { files, snapshot: Some((folder, revision)) });
+                            return Ok(AnnotationFiles { files, snapshot: Some((folder, revision)) });
                         }
                     }
                 }
@@ -190,7 +195,7 @@ impl Layout {
     /// Folders in which the row's files may lie, in the order of preference and never empty: those
     /// that exist, then the hub snapshot of the annotations, which may hold the videos too; where
     /// nothing exists, the first that would be looked into. A video folder given apart stands alone.
-    pub fn folders(&self, root: &DataRoot, annotations: Option<&Found>) -> Vec<Folders> {
+    pub fn folders(&self, root: &DataRoot, annotations: Option<&AnnotationFiles>) -> Vec<Folders> {
         let snapshot = annotations.and_then(|found| Some(found.snapshot.as_ref()?.0.clone()));
         let videos = match root.videos.get(&self.benchmark) {
             Some(folder) => vec![folder.clone()],

@@ -13,7 +13,7 @@ mod table;
 use std::path::{Path, PathBuf};
 
 pub use json::parse_json;
-pub use layout::{Folders, Found, Layout};
+pub use layout::{AnnotationFiles, Folders, Layout};
 pub use limits::{JsonRow, MAX_ROWS, UNREADABLE};
 pub use root::{DataRoot, HubSource};
 pub(crate) use row::excerpt;

@@ -12,7 +12,7 @@ use super::{
     DataCheck, DataRoot, Dataset, Inspect, KeptQuirks, Published, Quirks, RowContext, Task, TaskSpec, check,
     options,
 };
-use crate::data::{DataError, Folders, Found, JsonRow, Layout, PublishedRow, Rows};
+use crate::data::{AnnotationFiles, DataError, Folders, JsonRow, Layout, PublishedRow, Rows};
 use crate::profile::Profile;
 use crate::sample::Sample;
 use crate::scoring::Scorer;
@@ -158,14 +158,14 @@ impl Benchmark {
     }
 
     /// The files of rows below a root, else beside the task file, and the rows.
-    fn rows(&self, root: &DataRoot) -> Result<(Found, Rows), DataError> {
+    fn rows(&self, root: &DataRoot) -> Result<(AnnotationFiles, Rows), DataError> {
         let found = self.annotations(root)?;
         let rows = Rows::read(&found.files)?;
         Ok((found, rows))
     }
 
     /// The files of rows below a root, else beside the task file.
-    fn annotations(&self, root: &DataRoot) -> Result<Found, DataError> {
+    fn annotations(&self, root: &DataRoot) -> Result<AnnotationFiles, DataError> {
         let (spec, layout) = (self.spec(), self.layout());
         let found = layout.annotations(root, &spec.name, &spec.hub);
         let (Err(DataError::Missing { looked, .. }), Some(beside)) = (&found, self.task_dir_root(root))
@@ -182,7 +182,7 @@ impl Benchmark {
     }
 
     /// Folders of the files of rows, those beside the task file last.
-    pub(super) fn folders(&self, root: &DataRoot, annotations: Option<&Found>) -> Vec<Folders> {
+    pub(super) fn folders(&self, root: &DataRoot, annotations: Option<&AnnotationFiles>) -> Vec<Folders> {
         let mut folders = self.layout().folders(root, annotations);
         if let Some(beside) = self.task_dir_root(root) {
             folders.extend(self.layout().folders(&beside, annotations));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::derived::Derived;
-use super::kinds::{Kind, Kinds, Lettered};
+use super::kinds::{AnswerKind, AnswerKinds, Lettered};
 use super::option_cells::{self, without_letter};
 use super::{REVERSED_EVIDENCE, RowContext, intervals, letters};
 use crate::data::{DataError, excerpt};
@@ -25,7 +25,7 @@ const MAX_OPTIONS: usize = 26;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Columns {
-    kind: Kinds,
+    kind: AnswerKinds,
     /// Unique id; the row's number by default.
     id: Option<Cells>,
     video: Cells,
@@ -114,9 +114,9 @@ impl TryFrom<String> for Cells {
 impl Columns {
     /// The metric of a task that names none.
     pub(super) fn metric(&self) -> Metric {
-        if self.kind.has(Kind::Interval) {
+        if self.kind.has(AnswerKind::Interval) {
             Metric::Grounding { thresholds: vec![0.3, 0.5, 0.7] }
-        } else if self.kind.has(Kind::Number) {
+        } else if self.kind.has(AnswerKind::Number) {
             Metric::Score { macro_over: None, merged: BTreeMap::new() }
         } else {
             Metric::Accuracy { macro_over: None }
@@ -128,10 +128,10 @@ impl Columns {
     /// # Errors
     /// The field that is missing or superfluous, and why.
     pub(super) fn check(&self, metric: &Metric) -> Result<(), String> {
-        let (choice, interval) = (self.kind.has(Kind::Choice), self.kind.has(Kind::Interval));
+        let (choice, interval) = (self.kind.has(AnswerKind::Choice), self.kind.has(AnswerKind::Interval));
         let kinds = self.kind.all();
         let kind = kinds.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect::<Vec<_>>().join(", ");
-        if kinds.is_empty() || interval && kinds.iter().any(|kind| *kind != Kind::Interval) {
+        if kinds.is_empty() || interval && kinds.iter().any(|kind| *kind != AnswerKind::Interval) {
             return Err(format!(
                 "row.kind: intervals and other answers have no metric in common, found `{kind}`"
             ));
@@ -168,8 +168,8 @@ impl Columns {
         }
         let fits = match metric {
             Metric::Grounding { .. } => interval,
-            Metric::Accuracy { .. } => !interval && !self.kind.has(Kind::Number),
-            Metric::GroupScore { .. } => self.kind == Kinds::One(Kind::Choice),
+            Metric::Accuracy { .. } => !interval && !self.kind.has(AnswerKind::Number),
+            Metric::GroupScore { .. } => self.kind == AnswerKinds::One(AnswerKind::Choice),
             Metric::Score { .. } => !interval,
         };
         if fits { Ok(()) } else { Err(format!("metric: {} does not go with row.kind {kind}", metric.name())) }
@@ -200,7 +200,7 @@ impl Columns {
             question.subtitles = Some(cx.text(column)?);
         }
         let kind = self.kind.of(cx)?;
-        if let Some(options) = self.options.as_ref().filter(|_| kind == Kind::Choice) {
+        if let Some(options) = self.options.as_ref().filter(|_| kind == AnswerKind::Choice) {
             question.options = self.options(cx, options)?;
             question.letters = letters(question.options.len());
         }
@@ -263,7 +263,7 @@ impl Columns {
     fn gold(
         &self,
         cx: &RowContext<'_>,
-        kind: Kind,
+        kind: AnswerKind,
         question: &Question,
         flags: &mut Vec<String>,
     ) -> Result<Gold, DataError> {
@@ -275,13 +275,13 @@ impl Columns {
         let column = self.answer.as_deref().unwrap_or_default();
         let answer = cx.text(column)?;
         Ok(match kind {
-            Kind::Text => Gold::Text { answer, counted: true },
-            Kind::Number => {
+            AnswerKind::Text => Gold::Text { answer, counted: true },
+            AnswerKind::Number => {
                 let number = answer.trim().parse().ok().filter(|number: &f64| number.is_finite());
                 let message = || format!("expected a number, found `{answer}`");
                 Gold::Number { answer: number.ok_or_else(|| cx.error(column, message()))? }
             }
-            Kind::Choice | Kind::Interval => {
+            AnswerKind::Choice | AnswerKind::Interval => {
                 Gold::Choice { answer: self.letter(cx, column, &answer, question, flags)? }
             }
         })

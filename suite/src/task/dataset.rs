@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::benchmark::ReadSample;
 use super::columns::Columns;
 use super::{Benchmark, DataRoot, Dataset, NOT_PUBLISHED, Origin, Task as _, rows};
-use crate::data::{DataError, Folders, Found, Rows};
+use crate::data::{AnnotationFiles, DataError, Folders, Rows};
 use crate::profile::Profile;
 use crate::sample::Sample;
 use crate::videos::VideoStore;
@@ -17,7 +17,7 @@ impl Benchmark {
     /// The samples of rows with the files that belong to them.
     pub(super) fn dataset(
         &self,
-        found: Found,
+        found: AnnotationFiles,
         rows: &Rows,
         root: &DataRoot,
         profile: Profile,
@@ -52,7 +52,7 @@ impl Benchmark {
     }
 
     /// Why rows give no sample.
-    fn why_empty(&self, found: &Found, rows: usize) -> String {
+    fn why_empty(&self, found: &AnnotationFiles, rows: usize) -> String {
         let name = |file: &PathBuf| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let files: Vec<String> = found.files.iter().map(name).collect();
         let only = self.description().row.as_ref().and_then(Columns::only);

@@ -39,11 +39,11 @@ pub struct Decoding {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Kept {
     ffmpeg: String,
-    videos: BTreeMap<String, Found>,
+    videos: BTreeMap<String, CachedResult>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Found {
+struct CachedResult {
     bytes: u64,
     /// Nanoseconds since 1970.
     changed: u128,
@@ -106,7 +106,7 @@ impl Inspect for Decoding {
         if let Some((bytes, changed)) = known.filter(|_| lasts) {
             let (video, reason) = (result.as_ref().ok().cloned(), result.as_ref().err().cloned());
             let mut kept = self.kept();
-            kept.videos.insert(key, Found { bytes, changed, video, reason });
+            kept.videos.insert(key, CachedResult { bytes, changed, video, reason });
             if kept.videos.len().is_multiple_of(WRITTEN_EVERY) {
                 // What cannot be written is said at the end.
                 let _ = self.write(&kept);

@@ -10,7 +10,7 @@ use crate::data::DataError;
 /// Kind of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
+pub(super) enum AnswerKind {
     Choice,
     Interval,
     Text,
@@ -23,8 +23,8 @@ pub(super) enum Kind {
     untagged,
     expecting = "expected `choice`, `interval`, `text` or `number`, or { column, values } with the kind of each value"
 )]
-pub(super) enum Kinds {
-    One(Kind),
+pub(super) enum AnswerKinds {
+    One(AnswerKind),
     Of(KindColumn),
 }
 
@@ -32,12 +32,12 @@ pub(super) enum Kinds {
 #[serde(deny_unknown_fields)]
 pub(super) struct KindColumn {
     column: String,
-    values: BTreeMap<String, Kind>,
+    values: BTreeMap<String, AnswerKind>,
 }
 
-impl Kinds {
+impl AnswerKinds {
     /// Every kind that a row may have.
-    pub(super) fn all(&self) -> Vec<Kind> {
+    pub(super) fn all(&self) -> Vec<AnswerKind> {
         match self {
             Self::One(kind) => vec![*kind],
             Self::Of(of) => of.values.values().copied().collect(),
@@ -45,12 +45,12 @@ impl Kinds {
     }
 
     /// Whether any row is of the kind.
-    pub(super) fn has(&self, kind: Kind) -> bool {
+    pub(super) fn has(&self, kind: AnswerKind) -> bool {
         self.all().contains(&kind)
     }
 
     /// The kind of one row.
-    pub(super) fn of(&self, cx: &RowContext<'_>) -> Result<Kind, DataError> {
+    pub(super) fn of(&self, cx: &RowContext<'_>) -> Result<AnswerKind, DataError> {
         match self {
             Self::One(kind) => Ok(*kind),
             Self::Of(KindColumn { column, values }) => {

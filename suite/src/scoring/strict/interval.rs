@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::leads::{CONDITION, NEGATED, OTHERS, REFUSED, TAKEN_BACK};
 use super::reply::{BOX, Reply, close_after, close_before, json, plain, regex, sentence_before};
-use super::times::{Figure, Kind, figures};
+use super::times::{Figure, FigureKind, figures};
 use crate::reference::Tag;
 use crate::span::TimeSpan;
 
@@ -237,8 +237,8 @@ fn ranges<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<Item = Pair
         }
         let mut second = *second;
         // `1:05-10`: the minute belongs to both.
-        if first.kind == Kind::Clock
-            && second.kind == Kind::Bare
+        if first.kind == FigureKind::Clock
+            && second.kind == FigureKind::Bare
             && joint == "-"
             && second.value < 60.0
             && second.value > first.value % 60.0
@@ -249,15 +249,15 @@ fn ranges<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<Item = Pair
         let mut start = first.value;
         // `1 to 2 minutes`: the unit belongs to both.
         let tail = &text[first.start..second.end];
-        if first.kind == Kind::Bare && second.kind == Kind::Unit && !tail.is_empty() {
+        if first.kind == FigureKind::Bare && second.kind == FigureKind::Unit && !tail.is_empty() {
             start *= shared_unit(text, second);
         }
         let is_timed = is_row
-            || [first, second].iter().any(|figure| figure.kind != Kind::Bare)
+            || [first, second].iter().any(|figure| figure.kind != FigureKind::Bare)
             || is_whole
             || is_bracketed
             || is_time(text, head, second);
-        let is_bare = first.kind == Kind::Bare && second.kind == Kind::Bare;
+        let is_bare = first.kind == FigureKind::Bare && second.kind == FigureKind::Bare;
         let is_other = !is_bracketed && is_bare && is_no_time(text, head, second);
         // `the 80s`, `her 30s`
         static DECADE: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:the|her|his|their|my)\s*$"));
@@ -549,10 +549,10 @@ fn with_unit_before(text: &str, figure: Figure) -> Figure {
         LazyLock::new(|| regex(r"(?i)\b(?:seconds?|sekunden?|secondes?|segundos?|secondo)\s*$"));
     let head = close_before(text, figure.start);
     match figure.kind {
-        Kind::Bare if MINUTE.is_match(head) => {
-            Figure { value: figure.value * 60.0, kind: Kind::Unit, ..figure }
+        FigureKind::Bare if MINUTE.is_match(head) => {
+            Figure { value: figure.value * 60.0, kind: FigureKind::Unit, ..figure }
         }
-        Kind::Bare if SECOND.is_match(head) => Figure { kind: Kind::Unit, ..figure },
+        FigureKind::Bare if SECOND.is_match(head) => Figure { kind: FigureKind::Unit, ..figure },
         _ => figure,
     }
 }

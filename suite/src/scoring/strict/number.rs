@@ -8,7 +8,7 @@ use text2num::{Language, replace_numbers_in_text};
 
 use super::leads::{self, CONDITION, LEADS, NEGATED, OTHERS, REFUSED, Strength, TAKEN_BACK};
 use super::reply::{BOX, Reply, close_after, close_before, json, plain, regex, sentence_before};
-use super::times::{Figure, Kind, figures};
+use super::times::{Figure, FigureKind, figures};
 use crate::reference::Tag;
 
 /// A number and the rule that found it. A unit may follow.
@@ -164,7 +164,7 @@ fn is_open(text: &str, figure: &Figure) -> bool {
     OTHER.is_match(close_after(&text[figure.end..]))
         || is_bound(close_before(text, figure.start))
         || is_turned_down(text, figure)
-        || figure.kind == Kind::Unit && parts.count() > 1
+        || figure.kind == FigureKind::Unit && parts.count() > 1
 }
 
 /// Whether words around a number deny it, in languages that have them apart from the verb or behind the number.
@@ -197,7 +197,7 @@ fn is_other(text: &str, figure: &Figure) -> bool {
             r"(?i)^(?:[kxsp]\b|-year|\s*(?:seconds?|minutes?|hours?) long|\s*years of|\s*pixels|-minute|-second|\s*-?\s*frames?\b|\s*fps\b|\s*years? old|\s*degrees|\s+(?:January|February|March|April|May|June|July|August|September|October|November|December)\b|-year-old|\s*o'?clock|\s+\p{Lu}\w+ (?:Street|Road|Avenue)|\s+on (?:the|his|her) \w+(?:'s)? (?:shirt|jersey|back)|帧|岁|\s*[ap]\.?m\b)",
         )
     });
-    figure.kind == Kind::Clock
+    figure.kind == FigureKind::Clock
         || COUNTED.is_match(close_after(&text[unit_less(text, figure)..]))
         || is_name(text, figure)
         || ORDINAL.is_match(close_after(&text[figure.end..]))
@@ -371,7 +371,7 @@ fn last_statement(text: &str, tier: Tier) -> Option<(usize, Option<(f64, &'stati
             if CONDITION.is_match(head)
                 || OTHERS.is_match(head)
                 || NEGATED.is_match(head)
-                || is_other(text, figure) && figure.kind == Kind::Clock
+                || is_other(text, figure) && figure.kind == FigureKind::Clock
             {
                 continue;
             }
@@ -426,7 +426,7 @@ fn only(text: &str) -> Option<f64> {
     let mut all: Vec<Figure> = figures(text).into_iter().filter(|figure| !is_other(text, figure)).collect();
     // `After 10 seconds, 4 birds …`
     if all.len() > 1 {
-        all.retain(|figure| figure.kind == Kind::Bare);
+        all.retain(|figure| figure.kind == FigureKind::Bare);
     }
     let [figure] = all[..] else { return None };
     let is_plain = !DENIED.is_match(text)

@@ -15,11 +15,11 @@ pub(super) struct Figure {
     pub end: usize,
     /// Value; seconds where it is a time.
     pub value: f64,
-    pub kind: Kind,
+    pub kind: FigureKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FigureKind {
     /// `3:05`, `00:03:05.250`
     Clock,
     /// `3.5 s`, `1 min 20 s`, `1分20秒`
@@ -69,12 +69,12 @@ fn figure(text: &str, start: usize) -> Figure {
             (fraction, _) => (whole + fraction.unwrap_or(0.0), found[0].len()),
         };
         let unit = unit(&rest[length..]).filter(|(factor, _)| *factor == 1.0).map_or(0, |(_, length)| length);
-        return Figure { start, end: start + length + unit, value, kind: Kind::Clock };
+        return Figure { start, end: start + length + unit, value, kind: FigureKind::Clock };
     }
     let (value, length) = number(text, start);
     let mut end = start + length;
     let Some((mut factor, taken)) = unit(&text[end..]) else {
-        return signed(text, Figure { start, end, value, kind: Kind::Bare });
+        return signed(text, Figure { start, end, value, kind: FigureKind::Bare });
     };
     end += taken;
     let mut total = value * factor;
@@ -99,7 +99,7 @@ fn figure(text: &str, start: usize) -> Figure {
         factor = next;
         end = joint + length + taken;
     }
-    signed(text, Figure { start, end, value: total, kind: Kind::Unit })
+    signed(text, Figure { start, end, value: total, kind: FigureKind::Unit })
 }
 
 /// The figure with the sign in front of it: a minus that no word, number or blank stands before.

@@ -67,7 +67,7 @@ impl Default for Retry {
 impl Retry {
     /// Whether the sample of a record is run again. A video that is still missing would only be
     /// reported missing once more.
-    fn again(&self, sample: &Sample, videos: &VideoStore, record: &Record) -> bool {
+    fn should_redo(&self, sample: &Sample, videos: &VideoStore, record: &Record) -> bool {
         match &record.error {
             Some(error) if error.class == SampleErrorClass::VideoMissing => {
                 self.classes.contains(&error.class) && videos.resolve(&sample.video).is_file()
@@ -104,7 +104,7 @@ pub fn pending(
     for sample in samples {
         let needed = |epoch: &usize| {
             let record = by_key.get(&(sample.uid.as_str(), *epoch));
-            record.is_none_or(|record| retry.again(sample, videos, record))
+            record.is_none_or(|record| retry.should_redo(sample, videos, record))
         };
         let mut epochs = (0..repeat).filter(needed).peekable();
         if epochs.peek().is_some() {

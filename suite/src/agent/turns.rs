@@ -70,14 +70,14 @@ async fn results(
     let broken = |error: RenderError| protocol_error("tool", &error);
     let (mut shown, mut windows, mut texts, mut failure) = (Vec::new(), Vec::new(), String::new(), None);
     for (index, call) in calls.iter().enumerate() {
-        let outcome = match look(kit, rules, policy, seen, call).await? {
-            Looked::Frames(frames) => {
+        let outcome = match run_call(kit, rules, policy, seen, call).await? {
+            CallOutput::Frames(frames) => {
                 let origins = frames.iter().filter_map(|(image, _)| image.origin).collect();
                 windows.push(call.span());
                 shown.extend(frames);
                 ToolOutcome::Frames { frames: origins }
             }
-            Looked::Without(outcome) => outcome,
+            CallOutput::Without(outcome) => outcome,
         };
         if let ToolOutcome::Text { text } = &outcome {
             texts.push_str(text);
@@ -105,25 +105,25 @@ async fn results(
     }))
 }
 
-/// What a call shows.
-enum Looked {
+/// Frames of a call, or why it has none.
+enum CallOutput {
     Frames(Vec<Shown>),
     Without(ToolOutcome),
 }
 
-async fn look(
+async fn run_call(
     kit: &mut Kit<'_>,
     rules: &dyn FrameRules,
     policy: &FramePolicy,
     seen: &mut Vec<usize>,
     call: &Call,
-) -> Result<Looked, SampleError> {
+) -> Result<CallOutput, SampleError> {
     if let Err(error) = &call.window {
         let reason = render::call_reason(kit.protocol(), error);
         let reason = reason.map_err(|error| protocol_error("tool", &error))?;
-        return Ok(Looked::Without(ToolOutcome::Malformed { reason }));
+        return Ok(CallOutput::Without(ToolOutcome::Malformed { reason }));
     }
-    let failed = |reason: String| Ok(Looked::Without(ToolOutcome::CropFailed { reason }));
+    let failed = |reason: String| Ok(CallOutput::Without(ToolOutcome::CropFailed { reason }));
     let video = match kit.facts().await {
         Ok(video) => video,
         Err(lost) => return failed(kit.note_loss(lost)),
@@ -131,12 +131,12 @@ async fn look(
     let context = CallContext { video: &video, seen, max_frames: kit.protocol().tool.max_frames, policy };
     let choice = match rules.run(call, &context) {
         Ok(CallResult::Frames(choice)) => choice,
-        Ok(CallResult::Text(text)) => return Ok(Looked::Without(ToolOutcome::Text { text })),
+        Ok(CallResult::Text(text)) => return Ok(CallOutput::Without(ToolOutcome::Text { text })),
         Err(reason) => return failed(reason),
     };
     seen.extend(&choice.indices);
     match kit.show(policy, &video, choice).await {
-        Ok(frames) => Ok(Looked::Frames(frames)),
+        Ok(frames) => Ok(CallOutput::Frames(frames)),
         Err(lost) => failed(kit.note_loss(lost)),
     }
 }

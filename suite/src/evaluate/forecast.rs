@@ -45,7 +45,7 @@ pub struct Forecast {
 /// Settings or data that cannot be used, or a sample that the protocol has no text for.
 pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast, RunError> {
     let protocol = &*run.protocol;
-    let config = run.settled();
+    let config = run.effective_config();
     let plan = config.plan(protocol)?;
     let selected = select::samples(run.task, plan.profile(), &config, &workspace.data)?;
     let samples = &selected.samples;

@@ -82,9 +82,9 @@ impl<'a> Evaluation<'a> {
         Self { task, config, protocol, reference, dir: dir.into() }
     }
 
-    /// The configuration with the profile of the run that it continues, where it names none: a run that was begun
-    /// under another default goes on under its own.
-    fn settled(&self) -> RunConfig {
+    /// The configuration with what it leaves open: the token limit of the split, and the profile of the run that it
+    /// continues, which may have begun under another default.
+    fn effective_config(&self) -> RunConfig {
         let mut config = self.config.clone();
         if let Some(agent_loop) = &self.protocol.agent {
             let of_split = agent_loop.harness.max_tokens.get(&self.task.spec().name).copied();

@@ -62,7 +62,7 @@ pub struct Prepared {
 /// # Errors
 /// Settings, data, directory or run that cannot be used.
 pub fn prepare(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Prepared, RunError> {
-    let plan = run.settled().plan(&run.protocol)?;
+    let plan = run.effective_config().plan(&run.protocol)?;
     let selected = select::samples(run.task, plan.profile(), &run.config, &workspace.data)?;
     check_texts(&run.protocol, &plan, &selected.samples)?;
     if run.protocol.code().is_some() && workspace.code.is_none() {

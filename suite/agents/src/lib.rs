@@ -187,7 +187,7 @@ mod tests {
         let overview = |agent_loop: &mut AgentLoop| {
             agent_loop.frames.as_mut().unwrap().overview = Some(Overview::default());
         };
-        let apart = |agent_loop: &mut AgentLoop| agent_loop.harness.calls = CallMessages::Apart;
+        let apart = |agent_loop: &mut AgentLoop| agent_loop.harness.calls = CallMessages::OneMessagePerCall;
         let refused = |name: &str, field: &str| {
             Some(format!(
                 "protocol native: agent.{field}: the loop of reference `{name}` has no such rule; leave it out"

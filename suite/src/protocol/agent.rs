@@ -17,7 +17,7 @@ use crate::settings::SamplingParams;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentLoop {
-    /// How near the whole is to what the authors run.
+    /// Fidelity to the authors' evaluation.
     pub fidelity: Fidelity,
     /// Maximum of model calls of a sample; the calls in the last reply are not run.
     pub turns: usize,
@@ -167,7 +167,7 @@ pub struct Sampling {
 }
 
 impl AgentLoop {
-    /// A loop of so many turns; all else is as in a file that leaves it out.
+    /// A loop with `turns` turns and defaults elsewhere.
     pub fn new(fidelity: Fidelity, turns: usize) -> Self {
         Self {
             fidelity,

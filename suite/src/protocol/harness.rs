@@ -35,25 +35,27 @@ pub struct Harness {
 
 /// How a turn with calls is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum CallMessages {
     /// The reply is one message, the results of its calls are another.
     #[default]
-    Together,
+    #[serde(rename = "together")]
+    OneMessagePerTurn,
     /// Text and calls of the reply are a message each, and so are the results of each call. A call that cannot be read
     /// at all ends the conversation without an answer.
-    Apart,
+    #[serde(rename = "apart")]
+    OneMessagePerCall,
 }
 
 /// Requests that have the results of a turn's calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum History {
     /// All that follow.
     #[default]
+    #[serde(rename = "kept")]
     Kept,
     /// The next one alone.
-    Once,
+    #[serde(rename = "once")]
+    NextRequestOnly,
 }
 
 impl Harness {

@@ -493,8 +493,8 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
         openings: BTreeMap::from([("videomme_wsub".to_owned(), Template::parse("{frames}{question}"))]),
         variants: BTreeSet::from(["videomme_wsub".to_owned()]),
         note: Some(Template::parse("\nVideo 0 has video path: {video_name}")),
-        calls: CallMessages::Apart,
-        history: History::Once,
+        calls: CallMessages::OneMessagePerCall,
+        history: History::NextRequestOnly,
         max_tokens: long.map(|split| (split.to_owned(), 49_152)).into(),
         errors,
     };

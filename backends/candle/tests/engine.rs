@@ -23,19 +23,23 @@ use paravt_suite::settings::SamplingParams;
 type Result<T> = std::result::Result<T, Error>;
 
 /// A random model folder, made once.
-static MODEL: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
-    let folder = tempfile::tempdir().unwrap();
-    let python = std::env::var_os("PARAVT_PYTHON").expect("PARAVT_PYTHON: run ci/setup, then ci/test");
+static MODEL: LazyLock<PathBuf> = LazyLock::new(|| {
+    // No temporary folder: nothing drops what a static holds.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("candle-model");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/tiny_qwen3vl.py");
-    let made = Command::new(python).arg(script).arg(folder.path()).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    paravt_files::make_once(&folder, &[&script], |folder| {
+        let python = std::env::var_os("PARAVT_PYTHON").expect("PARAVT_PYTHON: run ci/setup, then ci/test");
+        let made = Command::new(python).arg(&script).arg(folder).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    })
+    .unwrap();
     folder
 });
 
 /// A copy of the model folder.
 fn copy() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(MODEL.path()).unwrap() {
+    for entry in std::fs::read_dir(&*MODEL).unwrap() {
         let path = entry.unwrap().path();
         std::fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
     }
@@ -83,8 +87,8 @@ fn bits(completion: &Completion) -> Vec<u32> {
 
 /// An engine whose caches have room for exactly so many tokens.
 fn watched(tokens: usize, reuse: bool) -> (Engine, Arc<Seen>) {
-    let options = Options { reuse, ..Options::new(MODEL.path().to_owned()) };
-    let (config, weights) = (Config::read(MODEL.path()).unwrap(), Weights::open(MODEL.path()).unwrap());
+    let options = Options { reuse, ..Options::new(MODEL.clone()) };
+    let (config, weights) = (Config::read(&MODEL).unwrap(), Weights::open(&MODEL).unwrap());
     let holds = |memory: &u64| {
         MemoryPlan::new(&config, &weights, &Options { memory: *memory, ..options.clone() }).cache_tokens
     };
@@ -225,7 +229,7 @@ fn a_prompt_that_does_not_fit_in_memory_waits_for_the_others() {
 #[test]
 #[ignore = "needs Python: run by ci/test"]
 fn a_deterministic_answer_is_the_same_to_the_bit_whatever_came_before_and_beside_it() {
-    let options = || Options { deterministic: true, batch: 16, ..Options::new(MODEL.path().to_owned()) };
+    let options = || Options { deterministic: true, batch: 16, ..Options::new(MODEL.clone()) };
     // Eight questions about one beginning: all but a few tokens could be reused.
     let questions: Vec<String> =
         (0..8).map(|number| format!("{} question {number}", "word ".repeat(40))).collect();
@@ -263,8 +267,7 @@ fn samples_of_a_prompt_are_read_once_and_are_to_the_bit_what_each_is_alone() {
     let sampled = |seed| Generation { temperature: 1.0, seed: Some(seed), ..greedy(10 + seed as u32) };
     let text = "word ".repeat(100);
     for batch in [8, 3, 1] {
-        let options =
-            Options { reuse: false, batch, tempered_logprobs: true, ..Options::new(MODEL.path().to_owned()) };
+        let options = Options { reuse: false, batch, tempered_logprobs: true, ..Options::new(MODEL.clone()) };
         let (engine, seen) = start_watched(options);
         let alone: Vec<Vec<u32>> =
             (0..6).rev().map(|seed| bits(&ask(&engine, &text, &sampled(seed)).unwrap())).collect();
@@ -290,7 +293,7 @@ fn samples_of_a_prompt_are_read_once_and_are_to_the_bit_what_each_is_alone() {
 fn a_decoded_token_launches_and_moves_so_much() {
     // Of each of eight tokens: what the second answer is longer by.
     fn of_a_token<O: Ops>(penalty: f64, ops: impl FnOnce() -> O + Send + 'static) -> Work {
-        let options = Options { reuse: false, ..Options::new(MODEL.path().to_owned()) };
+        let options = Options { reuse: false, ..Options::new(MODEL.clone()) };
         let (engine, seen) = start_on(options, ops);
         let [short, long] = [4, 12].map(|tokens| {
             let sampling = SamplingParams { repetition_penalty: Some(penalty), ..SamplingParams::default() };
@@ -306,7 +309,7 @@ fn a_decoded_token_launches_and_moves_so_much() {
             waits: each(|work| work.waits),
         }
     }
-    let vocabulary = Config::read(MODEL.path()).unwrap().text.vocab_size;
+    let vocabulary = Config::read(&MODEL).unwrap().text.vocab_size;
     // The id of the token and two rotary tables.
     let uploaded = 4 + 2 * 4 * 32;
     let on_host = Work { operations: 34, uploaded, downloaded: 4 * vocabulary, waits: 1 };
@@ -325,7 +328,7 @@ fn a_pass_of_a_prompt_launches_and_moves_so_much_and_waits_for_nothing() {
     fn of_a_pass<O: Ops>(ops: impl Fn() -> O + Clone + Send + 'static) -> usize {
         let pass = PassLimits { tokens: 64, ..PassLimits::CPU };
         let [(few, before), (many, after)] = [150, 400].map(|words| {
-            let options = Options { reuse: false, pass, ..Options::new(MODEL.path().to_owned()) };
+            let options = Options { reuse: false, pass, ..Options::new(MODEL.clone()) };
             let (engine, seen) = start_on(options, ops.clone());
             let text = "word ".repeat(words);
             let tokens = futures::executor::block_on(engine.prepare(&said(&text))).unwrap().ids.len();
@@ -357,7 +360,7 @@ fn several_engines_answer_as_one() {
     };
     let requests: Vec<Request> = (0..20).map(|number| request(number, &format!("turn{number}"))).collect();
     let engine = || {
-        let options = Options { deterministic: true, ..Options::new(MODEL.path().to_owned()) };
+        let options = Options { deterministic: true, ..Options::new(MODEL.clone()) };
         Arc::new(start(options, Device::Cpu).unwrap()) as Arc<dyn Backend>
     };
     let answers = |backend: &dyn Backend| {
@@ -404,7 +407,7 @@ fn a_dropped_engine_frees_its_memory() {
 #[test]
 #[ignore = "needs Python: run by ci/test"]
 fn stop_texts_end_an_answer_and_are_no_part_of_it() {
-    let engine = start(Options::new(MODEL.path().to_owned()), Device::Cpu).unwrap();
+    let engine = start(Options::new(MODEL.clone()), Device::Cpu).unwrap();
     let whole = ask(&engine, "tell", &greedy(30)).unwrap();
     let (at, stop) = whole.text.char_indices().find(|(_, character)| character.is_ascii_graphic()).unwrap();
     let stop = stop.to_string();
@@ -464,7 +467,7 @@ fn digests_follow_weights_and_files_and_hold_no_path() {
     };
     let (_folder, path) = copy();
     let before = digests(&path);
-    assert_eq!(before, digests(MODEL.path()));
+    assert_eq!(before, digests(&MODEL));
     // One value in the middle of nowhere.
     overwrite(&path, "model.language_model.layers.0.mlp.up_proj.weight", &[0.123]);
     let after = digests(&path);

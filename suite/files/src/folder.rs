@@ -5,10 +5,13 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::lock::Lock;
 use crate::write::rename;
 
 /// Time that a folder is given to stop growing while it is removed.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Time that another process is given to make a folder.
+const MAKING: Duration = Duration::from_secs(600);
 /// From so many files on, one call for the whole file system is cheaper than one for each.
 const MANY: usize = 4096;
 
@@ -26,6 +29,27 @@ pub fn replace_dir(part: &Path, whole: &Path) -> io::Result<()> {
     }
     rename(part, whole)?;
     remove(&old)
+}
+
+/// Makes a folder by `make`, unless it is there and not older than the files that it is made from. Of several processes
+/// that need it at once, one makes it and the others wait.
+///
+/// # Errors
+/// I/O; another process makes it for more than ten minutes.
+pub fn make_once(folder: &Path, from: &[&Path], make: impl FnOnce(&Path)) -> io::Result<()> {
+    let modified = |path: &Path| path.metadata()?.modified();
+    let newest = from.iter().map(|path| modified(path)).collect::<io::Result<Vec<_>>>()?.into_iter().max();
+    let Some(_lock) = Lock::take(&folder.with_added_extension("lock"), MAKING)? else {
+        return Err(ErrorKind::TimedOut.into());
+    };
+    if modified(folder).is_ok_and(|made| newest.is_none_or(|newest| made >= newest)) {
+        return Ok(());
+    }
+    let part = folder.with_added_extension("part");
+    remove(&part)?;
+    std::fs::create_dir_all(&part)?;
+    make(&part);
+    replace_dir(&part, folder)
 }
 
 /// Removes a file, a link, or a folder with everything in it; succeeds where the path does not exist.
@@ -101,6 +125,26 @@ mod tests {
         replace_dir(&part, &whole).unwrap();
         assert!(whole.is_dir());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+    }
+
+    #[test]
+    fn a_folder_is_made_once_and_again_where_a_source_is_newer() {
+        let root = tempfile::tempdir().unwrap();
+        let (folder, source) = (root.path().join("made"), root.path().join("source"));
+        std::fs::write(&source, "").unwrap();
+        let made = std::cell::Cell::new(0);
+        let provide = || {
+            make_once(&folder, &[&source], |part| {
+                made.set(made.get() + 1);
+                std::fs::write(part.join("number"), made.get().to_string()).unwrap();
+            })
+            .unwrap();
+            std::fs::read_to_string(folder.join("number")).unwrap()
+        };
+        assert_eq!([provide(), provide()], ["1", "1"]);
+        let later = std::time::SystemTime::now() + Duration::from_secs(60);
+        File::options().append(true).open(&source).unwrap().set_modified(later).unwrap();
+        assert_eq!(provide(), "2");
     }
 
     #[test]

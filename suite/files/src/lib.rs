@@ -23,7 +23,7 @@ mod shell;
 mod write;
 
 pub use cache::cache_dir;
-pub use folder::{remove, replace_dir, sync_dir};
+pub use folder::{make_once, remove, replace_dir, sync_dir};
 pub use hash::{hex, sha256, sha256_file};
 pub use listing::Listing;
 pub use lock::Lock;

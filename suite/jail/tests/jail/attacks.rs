@@ -31,7 +31,7 @@ fn holds(code: &str) {
 #[test]
 #[ignore = "needs bubblewrap, ffmpeg and the Python of ci/setup"]
 fn files_outside_are_not_there() {
-    let folder = FOLDER.path().display();
+    let folder = FOLDER.display();
     let video = video();
     holds(&format!(
         r#"

@@ -13,15 +13,19 @@ use std::time::Duration;
 use paravt_jail::{Episode, Jail, Limits, Outcome, Output};
 
 /// A video of 50 frames at 25 in a second, and an answer beside it.
-static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("answers.json"), "the answer is B").unwrap();
-    let source = "testsrc=size=320x240:rate=25:duration=2";
-    let mut ffmpeg = std::process::Command::new("ffmpeg");
-    ffmpeg
-        .args(["-v", "error", "-f", "lavfi", "-i", source, "-pix_fmt", "yuv420p"])
-        .arg(video_in(folder.path()));
-    assert!(ffmpeg.status().unwrap().success());
+static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+    // No temporary folder: nothing drops what a static holds.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("jail-video");
+    paravt_files::make_once(&folder, &[&std::env::current_exe().unwrap()], |folder| {
+        std::fs::write(folder.join("answers.json"), "the answer is B").unwrap();
+        let source = "testsrc=size=320x240:rate=25:duration=2";
+        let mut ffmpeg = std::process::Command::new("ffmpeg");
+        ffmpeg
+            .args(["-v", "error", "-f", "lavfi", "-i", source, "-pix_fmt", "yuv420p"])
+            .arg(video_in(folder));
+        assert!(ffmpeg.status().unwrap().success());
+    })
+    .unwrap();
     folder
 });
 
@@ -30,7 +34,7 @@ fn video_in(folder: &Path) -> PathBuf {
 }
 
 fn video() -> PathBuf {
-    video_in(FOLDER.path())
+    video_in(&FOLDER)
 }
 
 /// Limits that tests reach soon.

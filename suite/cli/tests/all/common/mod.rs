@@ -7,7 +7,7 @@ use std::borrow::BorrowMut;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use paravt_agents::releases;
 use paravt_suite::record::{Measured, Record};
@@ -50,21 +50,27 @@ pub(crate) fn ok(mut command: impl BorrowMut<Command>) -> Output {
     output
 }
 
-fn cache_dir() -> PathBuf {
-    static DIR: OnceLock<tempfile::TempDir> = OnceLock::new();
-    DIR.get_or_init(|| tempfile::tempdir().unwrap()).path().to_owned()
+fn cache_dir() -> &'static Path {
+    static DIR: LazyLock<PathBuf> = LazyLock::new(|| shared("cache", |_| ()));
+    &DIR
 }
 
-/// A small data root with all seven splits, made once per test binary.
+/// A small data root with all seven splits, which tests only read.
 pub(crate) fn world() -> &'static Path {
-    static WORLD: OnceLock<tempfile::TempDir> = OnceLock::new();
-    WORLD
-        .get_or_init(|| {
-            let dir = tempfile::tempdir().unwrap();
-            ok(bench().args(["data", "make", "--out"]).arg(dir.path()));
-            dir
+    static WORLD: LazyLock<PathBuf> = LazyLock::new(|| {
+        shared("world", |dir| {
+            ok(bench().args(["data", "make", "--out"]).arg(dir));
         })
-        .path()
+    });
+    &WORLD
+}
+
+/// A folder of this build for all tests. It is no temporary one: nothing drops what a static holds.
+fn shared(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("paravt-bench").join(name);
+    let (binary, tests) = (Path::new(env!("CARGO_BIN_EXE_paravt-bench")), std::env::current_exe().unwrap());
+    paravt_files::make_once(&folder, &[binary, &tests], make).unwrap();
+    folder
 }
 
 /// Stores the protocol of a release in the stand-in's words, as an import would store it: the file.
@@ -79,14 +85,12 @@ pub(crate) fn store_standin(name: &str, cache: &Path) -> PathBuf {
 
 /// A cache that holds the reference's protocol in the stand-in's words.
 pub(crate) fn imported() -> &'static Path {
-    static CACHE: OnceLock<tempfile::TempDir> = OnceLock::new();
-    CACHE
-        .get_or_init(|| {
-            let dir = tempfile::tempdir().unwrap();
-            store_standin("paravt", dir.path());
-            dir
+    static CACHE: LazyLock<PathBuf> = LazyLock::new(|| {
+        shared("imported", |dir| {
+            store_standin("paravt", dir);
         })
-        .path()
+    });
+    &CACHE
 }
 
 /// Standard output and error of a command, for assertion messages.

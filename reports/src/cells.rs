@@ -154,10 +154,10 @@ impl Cell {
             let beside = if self.paper.is_some() { ", as published" } else { "" };
             format!("score: {name}; {metric} over samples{beside}: {mean}")
         });
-        let own = self.summary.own.as_ref().map(|own| {
-            format!("by the agent's own extraction: {} ({})", percent(own.value), own.fidelity.as_str())
+        let by_agent = self.summary.agent_score.as_ref().map(|score| {
+            format!("by the agent's own extraction: {} ({})", percent(score.value), score.fidelity.as_str())
         });
-        let notes: Vec<String> = groups.into_iter().chain(own).collect();
+        let notes: Vec<String> = groups.into_iter().chain(by_agent).collect();
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
@@ -184,10 +184,10 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
     let scale = recorded as f64 / summary.n.max(1) as f64;
     let (headline, headline_scale) = match (summary.headline().over, manifest.task.metric.macro_over()) {
         // Groups of four without a record count 0, as samples do.
-        (Over::Fours, _) => {
-            let fours = &run.digest.fours;
-            let recorded: usize = fours.values().map(|cluster| cluster.n).sum();
-            (share(fours), recorded as f64 / summary.headline().n.max(1) as f64)
+        (Over::QuestionGroups, _) => {
+            let groups = &run.digest.question_groups;
+            let recorded: usize = groups.values().map(|cluster| cluster.n).sum();
+            (share(groups), recorded as f64 / summary.headline().n.max(1) as f64)
         }
         // The groups of a run with missing rows are of other sizes than those of its records.
         (_, Some(tag)) => (over_groups(run, tag).filter(|_| recorded == summary.n), scale),
@@ -199,9 +199,9 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         why.splice(0..0, manifest.imported.iter().map(|tool| format!("imported from {tool}")));
         let rows = settings.split(&manifest.task.name).map_or(manifest.task.paper_rows, |split| split.rows);
         // The authors of a model read its answers by their own rules.
-        let own = summary.own.as_ref().filter(|_| settings.is_of_authors(row));
-        let measured = match own {
-            Some(own) => (own.value, share(&run.digest.own)),
+        let agent_score = summary.agent_score.as_ref().filter(|_| settings.is_of_authors(row));
+        let measured = match agent_score {
+            Some(score) => (score.value, share(&run.digest.agent_scores)),
             None => (summary.over_samples().value, effect),
         };
         let comparison = compare(row, published, measured, margin(published, rows), why);

@@ -8,7 +8,7 @@ use crate::authors::{Authors, BY_AUTHORS, Row};
 use crate::decide::Effect;
 use crate::pairs::Pairs;
 use crate::paper::{PaperError, PaperNumbers};
-use crate::rows::by_own_extraction;
+use crate::rows::by_agent_extraction;
 use crate::runs::RunDigest;
 use crate::table::{ColumnFormat, Table, col, interval};
 use crate::terminal::{Text, percent};
@@ -26,7 +26,7 @@ pub struct TwoProtocols {
     pub table: Side,
     /// As by its authors, by their own extraction of answers.
     pub authors: Side,
-    /// How near the second run is to what the authors run.
+    /// Fidelity of the second run to the authors' evaluation.
     pub fidelity: Option<Fidelity>,
     /// Samples in both runs.
     pub pairs: usize,
@@ -80,12 +80,12 @@ pub(crate) fn two_protocols(
             all.find(|(run, name)| **name == Some(wanted) && run.manifest.task.name == *task)
                 .map(|(run, _)| *run)
         };
-        let (table, own) = (of(model), of(&format!("{model}{BY_AUTHORS}")));
+        let (table, by_authors) = (of(model), of(&format!("{model}{BY_AUTHORS}")));
         // A model that is not in the table has its authors' number alone.
         let in_table = paper.models().contains(&model);
         let published =
             if in_table { paper.value(model, task)? } else { None }.map(|percent| percent / 100.0);
-        found.push(pair(row, run, [table, own], published));
+        found.push(pair(row, run, [table, by_authors], published));
     }
     Ok(found)
 }
@@ -109,15 +109,16 @@ pub(crate) fn from_manifests(runs: &[&RunDigest]) -> Result<Vec<TwoProtocols>, P
 fn pair(
     row: &Row,
     any: &RunDigest,
-    [table, own]: [Option<&RunDigest>; 2],
+    [table, by_authors]: [Option<&RunDigest>; 2],
     published: Option<f64>,
 ) -> TwoProtocols {
     let task = &any.manifest.task;
-    let own_score =
-        own.map(|own| own.summary.own.as_ref().map_or(own.summary.over_samples().value, |own| own.value));
-    let pairs = table.zip(own).map(|(table, own)| {
-        let by_own = by_own_extraction(&own.samples);
-        Pairs::join(&table.samples, by_own.as_ref().unwrap_or(&own.samples))
+    let authors_score = by_authors.map(|run| {
+        run.summary.agent_score.as_ref().map_or(run.summary.over_samples().value, |score| score.value)
+    });
+    let pairs = table.zip(by_authors).map(|(table, run)| {
+        let by_agent = by_agent_extraction(&run.samples);
+        Pairs::join(&table.samples, by_agent.as_ref().unwrap_or(&run.samples))
     });
     let pairs = pairs.filter(|pairs| !pairs.is_empty());
     let means = pairs.as_ref().map(Pairs::means);
@@ -133,10 +134,10 @@ fn pair(
         },
         authors: Side {
             published: row.percent(&task.name).map(|percent| percent / 100.0),
-            run: own.map(|run| run.manifest.display_name()),
-            score: own_score,
+            run: by_authors.map(|run| run.manifest.display_name()),
+            score: authors_score,
         },
-        fidelity: own.and_then(|run| run.manifest.fidelity),
+        fidelity: by_authors.and_then(|run| run.manifest.fidelity),
         pairs: pairs.as_ref().map_or(0, Pairs::len),
         difference: means.map(|means| means.b - means.a),
         interval: effect.and_then(|effect| effect.interval()),

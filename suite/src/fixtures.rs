@@ -91,7 +91,7 @@ pub fn record(uid: &str, value: f64) -> Record {
             prediction: Some("B".into()),
             rule: Some("answer_tag".into()),
         },
-        own: None,
+        agent_score: None,
         error: None,
         measured: Measured::default(),
     }

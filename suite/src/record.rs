@@ -34,10 +34,10 @@ pub struct Record {
     pub transcript: Transcript,
     /// Outcome and score.
     pub score: Score,
-    /// Score by the agent's own extraction, beside that of the suite; absent where the protocol has no loop of its own,
+    /// Score by the agent's own answer extraction, beside that of the suite; absent where the protocol has no loop of its own,
     /// and of failed samples.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub own: Option<OwnScore>,
+    #[serde(rename = "own", default, skip_serializing_if = "Option::is_none")]
+    pub agent_score: Option<AgentScore>,
     /// Why the sample has no answer, if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<SampleError>,
@@ -369,11 +369,11 @@ pub struct Score {
     pub rule: Option<String>,
 }
 
-/// Score by an agent's own extraction.
+/// Score by an agent's own answer extraction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct OwnScore {
-    /// How near the run is to what the authors run.
+pub struct AgentScore {
+    /// Fidelity of the run to the authors' evaluation.
     pub fidelity: Fidelity,
     /// Outcome and score.
     pub score: Score,

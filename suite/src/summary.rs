@@ -1,6 +1,6 @@
 //! From records to the numbers of one split.
 
-mod fours;
+mod question_groups;
 mod summing;
 #[cfg(test)]
 mod tests;
@@ -17,7 +17,7 @@ use crate::run::{GroupSizes, Selection};
 use crate::sample::{QuestionKind, Sample};
 use crate::scoring::{Metric, MetricValue, Over, RAISES};
 use crate::task::TaskSpec;
-pub use fours::{Four, Fours};
+pub use question_groups::{QuestionGroup, QuestionGroups};
 pub use summing::Summing;
 pub use unread::Unread;
 
@@ -69,10 +69,10 @@ pub struct Summary {
     pub n_reassembled: usize,
     /// The value over every expected row, a missing or failed one counting 0.
     pub value_over_expected: f64,
-    /// Mean by the agent's own extraction over the same denominator as the headline, and how near the run is to what
-    /// the authors run; absent where the protocol has no loop of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub own: Option<OwnSummary>,
+    /// Mean by the agent's own answer extraction over the same denominator as the headline, and the fidelity of the run
+    /// to the authors' evaluation; absent where the protocol has no loop of its own.
+    #[serde(rename = "own", default, skip_serializing_if = "Option::is_none")]
+    pub agent_score: Option<AgentScoreSummary>,
     /// Breakdowns in the order of the official report.
     pub breakdowns: Vec<BreakdownSummary>,
     /// Open-ended questions (strict MMVU), exact match, never part of the headline.
@@ -91,11 +91,11 @@ pub struct Summary {
     pub complete: bool,
 }
 
-/// Scores by an agent's own extraction.
+/// Mean score by an agent's own answer extraction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OwnSummary {
-    /// How near the run is to what the authors run.
+pub struct AgentScoreSummary {
+    /// Fidelity of the run to the authors' evaluation.
     pub fidelity: Fidelity,
     /// Mean score; a missing or failed sample counts 0.
     pub value: f64,
@@ -171,12 +171,15 @@ impl Summary {
 
     /// Whether the official headline is a mean over groups.
     pub fn is_over_groups(&self) -> bool {
-        matches!(self.headline().over, Over::Groups | Over::Fours)
+        matches!(self.headline().over, Over::Groups | Over::QuestionGroups)
     }
 
     /// Metrics beside the headline and the mean over samples: recall at IoU thresholds, group scores by label.
     pub fn further(&self) -> impl Iterator<Item = &MetricValue> {
-        self.metrics.iter().skip(1).filter(|metric| matches!(metric.over, Over::Threshold | Over::Fours))
+        self.metrics
+            .iter()
+            .skip(1)
+            .filter(|metric| matches!(metric.over, Over::Threshold | Over::QuestionGroups))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use paravt_suite::run::Selection;
-use paravt_suite::summary::Four;
+use paravt_suite::summary::QuestionGroup;
 
 use super::bands;
 use super::of_record::cluster_of;
@@ -18,11 +18,11 @@ pub struct Digest {
     /// Sums of the counted samples by video.
     pub clusters: BTreeMap<String, Cluster>,
     /// The same by an agent's own extraction of answers; empty where the runs have none.
-    pub own: BTreeMap<String, Cluster>,
+    pub agent_scores: BTreeMap<String, Cluster>,
     /// Sums of the labels by tag, label and video.
     pub groups: BTreeMap<(String, String), BTreeMap<String, Cluster>>,
     /// Sums of the scores of groups of four questions by video; empty where the metric has none.
-    pub fours: BTreeMap<String, Cluster>,
+    pub question_groups: BTreeMap<String, Cluster>,
     /// Samples by the largest number of calls in one turn.
     pub widths: BTreeMap<u64, u32>,
     /// Number of windows that overlap each of [`BINS`](super::BINS) equal parts of the video's length; empty without windows.
@@ -89,9 +89,9 @@ pub struct FrameCounts {
 impl Digest {
     /// Sums up a run: its [`samples`](super::samples), and what was summed beside them.
     pub(crate) fn of(samples: &Frame, sums: Sums<'_>, selection: &Selection) -> Self {
-        let mut fours = Videos::default();
-        for Four { value, last } in sums.fours.finish(selection) {
-            last.into_iter().for_each(|last| fours.add(&cluster_of(&last.video), value));
+        let mut question_groups = Videos::default();
+        for QuestionGroup { value, last } in sums.question_groups.finish(selection) {
+            last.into_iter().for_each(|last| question_groups.add(&cluster_of(&last.video), value));
         }
         let of_tag = |(tag, labels): (&str, BTreeMap<String, Videos>)| {
             let tag = tag.to_owned();
@@ -106,9 +106,9 @@ impl Digest {
         let has_windows = sums.windows.iter().any(|count| *count > 0);
         Self {
             clusters: sums.clusters.by_name(),
-            own: sums.own.unwrap_or_default().by_name(),
+            agent_scores: sums.agent_scores.unwrap_or_default().by_name(),
             groups: sums.groups.into_iter().flat_map(of_tag).collect(),
-            fours: fours.by_name(),
+            question_groups: question_groups.by_name(),
             widths,
             windows: if has_windows { sums.windows.to_vec() } else { Vec::new() },
             media_seconds: samples.reals("media_seconds").flatten().sum(),
@@ -170,10 +170,11 @@ impl FrameCounts {
 }
 
 /// Samples with their scores by an agent's own extraction, 0 of failed ones; `None` where there is none.
-pub(crate) fn by_own_extraction(samples: &Frame) -> Option<Frame> {
-    let own: Vec<Option<f64>> = samples.reals("own_score").collect();
-    let has_own = own.iter().any(Option::is_some);
-    has_own.then(|| samples.clone().with("score", own.into_iter().map(Option::unwrap_or_default).collect()))
+pub(crate) fn by_agent_extraction(samples: &Frame) -> Option<Frame> {
+    let scores: Vec<Option<f64>> = samples.reals("own_score").collect();
+    let has_any = scores.iter().any(Option::is_some);
+    has_any
+        .then(|| samples.clone().with("score", scores.into_iter().map(Option::unwrap_or_default).collect()))
 }
 
 fn chance(counted: &Frame) -> Option<f64> {

@@ -14,7 +14,7 @@ use paravt_suite::summary::counts;
 
 use crate::table::{Table, TableBuilder};
 
-pub(crate) use aggregate::by_own_extraction;
+pub(crate) use aggregate::by_agent_extraction;
 pub use aggregate::{Digest, FrameCounts, Spread};
 pub use bands::{evidence, order, titles};
 pub use of_record::{Seen, cluster_name, overview, seen, video_length};
@@ -96,7 +96,9 @@ fn basic<'a>(switches: &'a Switches, records: &'a [Record]) -> TableBuilder<'a, 
         .view_only()
         .count("epoch", "epoch", |record| record.epoch)
         .view_only()
-        .real("own_score", "score by its own extraction", |record| Some(record.own.as_ref()?.score.value))
+        .real("own_score", "score by its own extraction", |record| {
+            Some(record.agent_score.as_ref()?.score.value)
+        })
         .view_only()
         .text("gold_text", "gold option", |record| record.sample.gold_text().map(str::to_owned))
         .view_only()

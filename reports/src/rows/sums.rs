@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use paravt_suite::profile::Switches;
 use paravt_suite::record::Record;
-use paravt_suite::summary::{Fours, counts, leaves_groups};
+use paravt_suite::summary::{QuestionGroups, counts, leaves_groups};
 use paravt_suite::task::{Breakdown, TaskSpec};
 
 use super::bands;
@@ -45,12 +45,12 @@ pub(crate) struct Sums<'a> {
     breakdowns: &'a [Breakdown],
     pub(super) clusters: Videos,
     /// By an agent's own extraction, from the first record on that has one.
-    pub(super) own: Option<Videos>,
+    pub(super) agent_scores: Option<Videos>,
     /// By tag and label.
     pub(super) groups: BTreeMap<&'a str, BTreeMap<String, Videos>>,
     /// By grouping and group.
     pub(super) bands: BTreeMap<(usize, usize), Videos>,
-    pub(super) fours: Fours<'a>,
+    pub(super) question_groups: QuestionGroups<'a>,
     /// Windows that overlap each part of the video's length.
     pub(super) windows: [u32; BINS],
     pub(super) first_token: Vec<f64>,
@@ -65,10 +65,10 @@ impl<'a> Sums<'a> {
             switches,
             breakdowns: &spec.breakdowns,
             clusters: Videos::default(),
-            own: None,
+            agent_scores: None,
             groups: BTreeMap::new(),
             bands: BTreeMap::new(),
-            fours: Fours::new(spec, switches),
+            question_groups: QuestionGroups::new(spec, switches),
             windows: [0; BINS],
             first_token: Vec::new(),
             token: Vec::new(),
@@ -78,17 +78,17 @@ impl<'a> Sums<'a> {
 
     /// Adds a record.
     pub(crate) fn add(&mut self, record: &Record) {
-        self.fours.add(record);
+        self.question_groups.add(record);
         self.add_calls(record);
         if !counts(record, self.switches) {
             return;
         }
         let (video, score) = (cluster_name(record), record.score.value);
-        let own = record.own.as_ref().map(|own| own.score.value);
-        if own.is_some() && self.own.is_none() {
-            self.own = Some(self.clusters.zeroed());
+        let agent_score = record.agent_score.as_ref().map(|one| one.score.value);
+        if agent_score.is_some() && self.agent_scores.is_none() {
+            self.agent_scores = Some(self.clusters.zeroed());
         }
-        self.own.iter_mut().for_each(|videos| videos.add(&video, own.unwrap_or_default()));
+        self.agent_scores.iter_mut().for_each(|videos| videos.add(&video, agent_score.unwrap_or_default()));
         self.clusters.add(&video, score);
         for Breakdown { tag, .. } in self.breakdowns {
             if leaves_groups(record, tag, self.switches) {

@@ -9,7 +9,7 @@ use paravt_reports::statistics::mean;
 use paravt_reports::{Report, count_runs, find_runs, json};
 use paravt_suite::journal::{JOURNAL, Journal};
 use paravt_suite::protocol::Fidelity;
-use paravt_suite::record::{OwnScore, Record};
+use paravt_suite::record::{AgentScore, Record};
 
 const ROWS: usize = 3_000;
 /// Bytes of a reply.
@@ -26,8 +26,8 @@ fn write(dir: &Path, right: usize) -> PathBuf {
     for record in &mut run.records {
         record.transcript.final_text = "words ".repeat(REPLY / 6);
         // The agent's own extraction is there from some row on: the failed ones before have none.
-        let own = OwnScore { fidelity: Fidelity::Exact, score: record.score.clone() };
-        record.own = Some(own).filter(|_| record.sample.row > 10);
+        let own = AgentScore { fidelity: Fidelity::Exact, score: record.score.clone() };
+        record.agent_score = Some(own).filter(|_| record.sample.row > 10);
     }
     let replaced: Vec<Record> = run.records.iter().step_by(500).cloned().collect();
     let mut order: Vec<Record> = run.records.clone();
@@ -52,7 +52,10 @@ fn a_long_run_is_counted_in_little_memory_as_one_that_is_kept() {
     assert_eq!(json(&read), json(&Report::build(&kept[0], None).unwrap()));
     let cell = &read.cells[0];
     assert_eq!((cell.summary.n_recorded, cell.torn_bytes), (ROWS, 100));
-    assert_eq!(mean(cell.digest.own.values()), cell.summary.own.as_ref().map(|own| own.value));
+    assert_eq!(
+        mean(cell.digest.agent_scores.values()),
+        cell.summary.agent_score.as_ref().map(|own| own.value)
+    );
     assert_eq!(mean(cell.digest.clusters.values()), cell.score());
     let counted = [&a, &b].map(|path| count_runs(std::slice::from_ref(path)).unwrap());
     let [kept, counted] =

@@ -5,7 +5,7 @@ use paravt_reports::terminal::Detail;
 use paravt_reports::{Report, Run, Verdict, markdown, terminal};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::Fidelity;
-use paravt_suite::record::OwnScore;
+use paravt_suite::record::AgentScore;
 
 use crate::common::whole;
 
@@ -31,7 +31,7 @@ fn authors(fidelity: Fidelity) -> Run {
         record.profile = Profile::Strict;
         let mut score = record.score.clone();
         score.value = f64::from(u8::from(row < 1391));
-        record.own = Some(OwnScore { fidelity, score });
+        record.agent_score = Some(AgentScore { fidelity, score });
     }
     run
 }

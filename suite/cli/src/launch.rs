@@ -176,15 +176,15 @@ fn closing_line(task: &str, under: &str, outcome: &RunOutcome) -> String {
             percent(summary.over_samples().value)
         ),
     };
-    let own = summary.own.as_ref().map_or_else(String::new, |own| {
-        format!(", by the agent's own extraction {} ({})", percent(own.value), own.fidelity.as_str())
+    let by_agent = summary.agent_score.as_ref().map_or_else(String::new, |score| {
+        format!(", by the agent's own extraction {} ({})", percent(score.value), score.fidelity.as_str())
     });
     let short = match summary.n_short_prompts {
         0 => String::new(),
         n => format!(", prompts that the server may have cut {n}"),
     };
     format!(
-        "{task}: {score}{own} ({under}, N {}, recorded {records} of {expected}, unparsed {}, \
+        "{task}: {score}{by_agent} ({under}, N {}, recorded {records} of {expected}, unparsed {}, \
          errors {}, frame loss {}{short}){mark}",
         summary.n, summary.n_unparsed, summary.n_errors, summary.n_frame_loss
     )

@@ -29,7 +29,7 @@ use crate::plan::RunPlan;
 use crate::profile::{Extraction, Switches};
 use crate::protocol::{AgentLoop, Protocol};
 use crate::record::{
-    Outcome, OwnScore, RECORD_VERSION, Record, RecordedMessage, SampleError, Score, Transcript,
+    AgentScore, Outcome, RECORD_VERSION, Record, RecordedMessage, SampleError, Score, Transcript,
 };
 use crate::reference::{Scorer, ToolSyntax};
 use crate::sample::Sample;
@@ -146,7 +146,7 @@ impl Agent {
         };
         let Kit { mut transcript, mut measured, messages, last_truncated, .. } = kit;
         transcript.messages = messages.iter().map(RecordedMessage::from).collect();
-        let (score, own, error) = match outcome {
+        let (score, agent_score, error) = match outcome {
             Ok(text) => {
                 transcript
                     .messages
@@ -159,7 +159,7 @@ impl Agent {
                     truncated_call,
                     self.plan.switches(),
                 );
-                (score, self.own_score(sample, &transcript), None)
+                (score, self.agent_score(sample, &transcript), None)
             }
             Err(error) => {
                 let score = Score { outcome: Outcome::Error, value: 0.0, prediction: None, rule: None };
@@ -180,14 +180,14 @@ impl Agent {
             epoch,
             transcript,
             score,
-            own,
+            agent_score,
             error,
             measured,
         }
     }
 
     /// Score by the agent's own extraction, where it has a loop of its own.
-    fn own_score(&self, sample: &Sample, transcript: &Transcript) -> Option<OwnScore> {
+    fn agent_score(&self, sample: &Sample, transcript: &Transcript) -> Option<AgentScore> {
         let agent_loop = self.protocol.agent.as_ref()?;
         let counts = transcript.tries.as_ref().is_none_or(|tries| tries.accepted);
         let text = match self.choose_loop() {
@@ -195,7 +195,7 @@ impl Agent {
             _ => String::new(),
         };
         let score = self.reference.scorer.score_sample(sample, &text);
-        Some(OwnScore { fidelity: self.plan.fidelity(&self.protocol, &sample.task)?, score })
+        Some(AgentScore { fidelity: self.plan.fidelity(&self.protocol, &sample.task)?, score })
     }
 
     /// The loop that the protocol asks for.

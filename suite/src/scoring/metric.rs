@@ -31,7 +31,8 @@ pub enum Over {
     /// The share of samples with at least a threshold.
     Threshold,
     /// The mean of the scores of groups of four questions.
-    Fours,
+    #[serde(rename = "fours")]
+    QuestionGroups,
 }
 
 /// The official metric of a split.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    BreakdownSummary, ErrorCounting, Fours, Group, OwnSummary, Selection, Summary, Switches, TaskSpec,
-    ToolUse, Unread, counts, fours, leaves_groups, macro_mean, merged, raised, ratio,
+    AgentScoreSummary, BreakdownSummary, ErrorCounting, Group, QuestionGroups, Selection, Summary, Switches,
+    TaskSpec, ToolUse, Unread, counts, leaves_groups, macro_mean, merged, question_groups, raised, ratio,
 };
 use crate::protocol::Fidelity;
 use crate::record::{Outcome, Record, ToolOutcome};
@@ -42,8 +42,8 @@ pub struct Summing<'a> {
     reached: Vec<usize>,
     /// Of these, by tag and label.
     groups: BTreeMap<&'a str, BTreeMap<String, Sum>>,
-    fours: Fours<'a>,
-    own: Option<(Fidelity, f64)>,
+    question_groups: QuestionGroups<'a>,
+    agent_score: Option<(Fidelity, f64)>,
     calls: usize,
     with_calls: usize,
     windows: Sum,
@@ -71,8 +71,8 @@ impl<'a> Summing<'a> {
             counted: Sum::default(),
             reached: vec![0; spec.metric.thresholds().len()],
             groups: tags.map(|tag| (tag, BTreeMap::new())).collect(),
-            fours: Fours::new(spec, switches),
-            own: None,
+            question_groups: QuestionGroups::new(spec, switches),
+            agent_score: None,
             calls: 0,
             with_calls: 0,
             windows: Sum::default(),
@@ -84,14 +84,14 @@ impl<'a> Summing<'a> {
     pub fn add(&mut self, record: &Record) {
         self.count(record);
         self.count_calls(record);
-        self.fours.add(record);
+        self.question_groups.add(record);
         let value = record.score.value;
         if record.sample.gold.is_excluded_from_headline() {
             return self.open.add(value);
         }
         self.main.add(value);
-        if let Some(own) = &record.own {
-            self.own.get_or_insert((own.fidelity, 0.0)).1 += own.score.value;
+        if let Some(agent_score) = &record.agent_score {
+            self.agent_score.get_or_insert((agent_score.fidelity, 0.0)).1 += agent_score.score.value;
         }
         if !counts(record, self.switches) {
             return;
@@ -170,9 +170,11 @@ impl<'a> Summing<'a> {
         let expected_main = sizes.expected.saturating_sub(expected_open);
         let n = if every_row { expected_main } else { self.counted.n };
         let of = |name: String, value: f64, n: usize, over: Over| MetricValue { name, value, n, over };
-        let fours = std::mem::replace(&mut self.fours, Fours::new(spec, self.switches));
-        let fours = fours::means(&spec.metric, &fours.finish(self.selection));
-        let mut fours = fours.into_iter().map(|(name, n, value)| of(name, value, n, Over::Fours));
+        let question_groups =
+            std::mem::replace(&mut self.question_groups, QuestionGroups::new(spec, self.switches));
+        let question_groups = question_groups::means(&spec.metric, &question_groups.finish(self.selection));
+        let mut question_groups =
+            question_groups.into_iter().map(|(name, n, value)| of(name, value, n, Over::QuestionGroups));
         let over_groups = spec.metric.macro_over().map(|tag| {
             let groups = merged(&spec.metric, self.groups(tag, &[]));
             of(format!("mean over {tag}"), macro_mean(&groups), groups.len(), Over::Groups)
@@ -181,7 +183,8 @@ impl<'a> Summing<'a> {
         let recall = spec.metric.thresholds().iter().zip(&self.reached).map(|(threshold, reached)| {
             of(format!("R@{threshold}"), ratio(*reached as f64, n), n, Over::Threshold)
         });
-        let metrics = over_groups.into_iter().chain(fours.next()).chain([over_samples]).chain(recall);
+        let metrics =
+            over_groups.into_iter().chain(question_groups.next()).chain([over_samples]).chain(recall);
         let breakdowns = spec.breakdowns.iter().map(|breakdown| BreakdownSummary {
             tag: breakdown.tag.clone(),
             title: breakdown.title.clone(),
@@ -191,11 +194,15 @@ impl<'a> Summing<'a> {
         let breakdowns = breakdowns.filter(|breakdown| !breakdown.groups.is_empty()).collect();
         let recorded = self.summary.n_recorded;
         Summary {
-            metrics: metrics.chain(fours).collect(),
+            metrics: metrics.chain(question_groups).collect(),
             n,
             unread: self.unread.where_many(),
             value_over_expected: ratio(self.main.value, expected_main),
-            own: self.own.map(|(fidelity, value)| OwnSummary { fidelity, value: ratio(value, n), n }),
+            agent_score: self.agent_score.map(|(fidelity, value)| AgentScoreSummary {
+                fidelity,
+                value: ratio(value, n),
+                n,
+            }),
             breakdowns,
             open_ended: (expected_open > 0).then(|| Group {
                 label: "open-ended (exact match)".to_owned(),

@@ -242,7 +242,7 @@ fn record(row: &Row, sample: Sample, epoch: usize) -> Record {
             ..Transcript::default()
         },
         score,
-        own: None,
+        agent_score: None,
         error: failure.map(|message| SampleError {
             class: SampleErrorClass::Api,
             message,

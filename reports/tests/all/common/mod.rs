@@ -101,7 +101,7 @@ pub(crate) fn record(task: &str, profile: Profile, row: usize, value: f64) -> Re
             ..Transcript::default()
         },
         score: Score { outcome: Outcome::Scored, value, prediction: Some("B".into()), rule: None },
-        own: None,
+        agent_score: None,
         error: None,
         measured: Measured { seconds: 0.5, ..Measured::default() },
     }

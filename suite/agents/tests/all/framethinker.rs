@@ -54,7 +54,7 @@ async fn frames_are_chosen_by_numbers_and_a_time_is_answered_with_one() {
     assert_eq!(tries(&record), &TriesRecord { before: Vec::new(), accepted: true });
     let text = "Frame number at time 0:50 is: 500.".to_owned();
     assert_eq!(record.transcript.tool_calls[1].outcome, ToolOutcome::Text { text });
-    let own = record.own.unwrap();
+    let own = record.agent_score.unwrap();
     assert_eq!((own.score.value, own.fidelity), (1.0, Fidelity::Variant), "the file is not the pinned one");
     assert_eq!(record.score.value, 1.0, "by the suite's own extraction, too");
 }
@@ -77,7 +77,7 @@ async fn a_try_that_is_refused_or_rejected_is_followed_by_the_next() {
     assert_eq!(shown(&record)[0], "system: Answer. | ");
     assert_eq!(record.transcript.tool_calls[2].turn, 3, "turns are numbered through all tries");
     assert!(matches!(record.transcript.tool_calls[2].outcome, ToolOutcome::CropFailed { .. }));
-    assert_eq!(record.own.unwrap().score.value, 1.0);
+    assert_eq!(record.agent_score.unwrap().score.value, 1.0);
     let calls = &record.transcript.calls;
     assert_eq!(calls[0].conversation, calls[3].conversation);
     assert_eq!(calls.len(), 5, "the calls of all tries are counted");
@@ -89,7 +89,7 @@ async fn without_a_try_that_counts_there_is_no_answer() {
     let (record, backend) = run(1000, &[no_thoughts; 3]).await;
     assert_eq!((backend.steps().len(), tries(&record).accepted), (3, false));
     assert_eq!((tries(&record).before.len(), record.transcript.messages.len()), (2, 3));
-    let own = record.own.unwrap().score;
+    let own = record.agent_score.unwrap().score;
     assert_eq!((own.outcome, own.value), (Outcome::Unparsed, 0.0));
     assert_eq!(record.transcript.final_text, no_thoughts);
 }
@@ -102,7 +102,7 @@ async fn five_turns_without_an_answer_are_a_try() {
     let replies: Vec<&str> = choices.iter().chain([&answer]).map(String::as_str).collect();
     let (record, backend) = run(1000, &replies).await;
     assert_eq!((backend.steps().len(), tries(&record).before.len()), (11, 2));
-    assert_eq!(record.own.unwrap().score.prediction.as_deref(), Some("C"));
+    assert_eq!(record.agent_score.unwrap().score.prediction.as_deref(), Some("C"));
 }
 
 #[tokio::test]

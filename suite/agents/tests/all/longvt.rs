@@ -91,7 +91,7 @@ async fn results_are_in_the_next_request_alone() {
     assert!(
         asked.iter().all(|request| request.tools.as_ref().unwrap()[0]["function"]["name"] == "crop_video")
     );
-    let own = record.own.as_ref().unwrap();
+    let own = record.agent_score.as_ref().unwrap();
     assert_eq!((own.score.value, own.score.prediction.as_deref()), (1.0, Some("B")));
     assert!(shown(&record).iter().all(|message| !message.starts_with("tool")), "as in the last request");
     assert!(
@@ -118,7 +118,7 @@ async fn arguments_that_python_cannot_evaluate_end_the_sample_without_an_answer(
     );
     let (record, backend) = run(longvt(), "videomme", script).await;
     assert_eq!(backend.steps(), ["turn0"]);
-    assert_eq!(record.own.unwrap().score.outcome, Outcome::Unparsed);
+    assert_eq!(record.agent_score.unwrap().score.outcome, Outcome::Unparsed);
 }
 
 #[test]

@@ -139,7 +139,7 @@ async fn conan_asks_three_times_and_never_shows_a_frame_twice() {
     let asked = backend.asked.lock().unwrap();
     let generation = &asked[0].generation;
     assert_eq!((asked.len(), generation.temperature, generation.max_tokens), (3, 1.0, 4000));
-    let own = record.own.unwrap();
+    let own = record.agent_score.unwrap();
     assert_eq!(
         (own.fidelity, own.score.value, own.score.prediction.as_deref()),
         (Fidelity::Variant, 1.0, Some("B"))
@@ -180,7 +180,7 @@ async fn videozoomer_answers_errors_keeps_the_stop_and_reads_all_turns() {
     assert_eq!(shown[7], "user: <tool_response>\nCall error: .\n</tool_response>\nMend it. | ");
     assert_eq!(shown[9], format!("{looked}No more. | 100 106 113 120"));
     assert_eq!(backend.asked.lock().unwrap()[0].generation.sampling.stop, ["</video_zoom>"]);
-    assert_eq!(record.own.unwrap().score.value, 1.0);
+    assert_eq!(record.agent_score.unwrap().score.value, 1.0);
     assert!(
         matches!(&record.transcript.tool_calls[1].outcome, ToolOutcome::CropFailed { reason } if reason == too_many)
     );
@@ -202,7 +202,7 @@ async fn videozoomer_ends_with_a_call_that_the_model_left_open_and_reads_an_empt
     let empty = BackendError { reply: Some(Box::new(stopped(""))), ..empty };
     let (record, _) = run(videozoomer(), "videomme", Scripted::default().failing("turn0", empty)).await;
     assert_eq!((record.error, record.transcript.final_text.as_str()), (None, ""));
-    assert_eq!(record.own.unwrap().score.outcome, Outcome::Unparsed);
+    assert_eq!(record.agent_score.unwrap().score.outcome, Outcome::Unparsed);
 }
 
 #[tokio::test]
@@ -228,11 +228,11 @@ async fn eva_plans_before_it_sees_and_numbers_frames_across_calls() {
          needed.\n\nQuestion: {question}</tool_response> | 100 120 610"
     );
     assert_eq!(shown[3], result);
-    assert_eq!(record.own.unwrap().score.value, 1.0);
+    assert_eq!(record.agent_score.unwrap().score.value, 1.0);
     let script = Scripted::new(&[("turn0", &format!("<tool_call>{}</tool_call>", select(1.0, 3.5)))]);
     let (record, backend) = run(eva(), "lvbench", script).await;
     assert_eq!(backend.steps(), ["turn0"], "all calls failed: the conversation ends");
-    assert_eq!(record.own.unwrap().score.outcome, Outcome::Unparsed);
+    assert_eq!(record.agent_score.unwrap().score.outcome, Outcome::Unparsed);
 }
 
 #[tokio::test]
@@ -281,14 +281,14 @@ async fn time_r1_generates_the_letter_a_second_time_from_where_the_answer_begins
         panic!()
     };
     assert_eq!((frames[199].index, *width, *height), (999, 196, 112), "28,098 pixels at most");
-    assert_eq!(record.own.unwrap().score.value, 1.0);
+    assert_eq!(record.agent_score.unwrap().score.value, 1.0);
 }
 
 #[tokio::test]
 async fn a_reply_in_which_no_answer_begins_stands_as_it_is() {
     let (record, backend) = run(time_r1(), "videomme", Scripted::new(&[("turn0", "B is right")])).await;
     assert_eq!(backend.steps(), ["turn0"]);
-    assert_eq!(record.own.unwrap().score.value, 1.0, "the first letter");
+    assert_eq!(record.agent_score.unwrap().score.value, 1.0, "the first letter");
 }
 
 #[test]

@@ -58,7 +58,7 @@ async fn each_call_shows_a_video_in_the_budget_that_it_names() {
     );
     let template = asked[0].chat_template.as_deref().unwrap();
     assert!(template.contains("{% for message in messages %}\n    {% set message = {"), "{template}");
-    let own = record.own.unwrap();
+    let own = record.agent_score.unwrap();
     assert_eq!((own.fidelity, own.score.value), (Fidelity::Variant, 1.0), "texts of a stand-in");
     let ToolOutcome::Frames { frames } = &record.transcript.tool_calls[0].outcome else { panic!() };
     assert_eq!(frames.iter().map(|frame| frame.index).collect::<Vec<_>>(), [100, 107, 113, 120]);
@@ -128,7 +128,7 @@ async fn the_ninth_turn_is_asked_for_an_answer_and_counts_by_its_marks_alone() {
             assert_eq!(backend.steps().len(), 9);
             let seen = said(&record);
             assert_eq!(seen[seen.len() - 2], forced);
-            assert_eq!(record.own.unwrap().score.value, value, "{reply}");
+            assert_eq!(record.agent_score.unwrap().score.value, value, "{reply}");
         }
     }
 }
@@ -146,7 +146,7 @@ async fn what_ended_a_reply_is_put_back_where_the_server_names_it() {
         };
         let (record, _) = run(video_o3(), "mlvu", Scripted::default().completing("turn0", reply)).await;
         assert_eq!(said(&record).last().unwrap(), &format!("assistant: {kept}"));
-        assert_eq!(record.own.unwrap().score.value, value, "the release compares the whole text");
+        assert_eq!(record.agent_score.unwrap().score.value, value, "the release compares the whole text");
     }
 }
 
@@ -170,5 +170,5 @@ async fn records_have_the_positions_of_the_frames() {
     let RecordedPart::Frames { frames, .. } = &record.transcript.messages[1].parts[0] else { panic!() };
     assert_eq!((frames[1].index, frames[199].index), (5, 995));
     assert!(said(&record)[1].ends_with("\nQ: Question: What is shown?\nOptions:\n(A) a cat\n(B) a dog\n"));
-    assert_eq!(record.own.unwrap().score.value, 0.0);
+    assert_eq!(record.agent_score.unwrap().score.value, 0.0);
 }

@@ -340,8 +340,8 @@ fn describe(protocol: &Protocol) {
     if !with_tool.is_empty() {
         println!("  with the tool {}: {}", protocol.tool.name, with_tool.join(", "));
     }
-    if let Some(own) = &protocol.agent {
-        println!("  a loop of its own, {} turns: {}", own.turns, own.fidelity.as_str());
+    if let Some(agent_loop) = &protocol.agent {
+        println!("  a loop of its own, {} turns: {}", agent_loop.turns, agent_loop.fidelity.as_str());
     }
     for (file, hash) in &protocol.source.files {
         let pinned = protocol.source.pinned || releases().any(|release| release.is_pinned(file, hash));

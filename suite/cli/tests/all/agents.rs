@@ -9,7 +9,7 @@ use paravt_agents::conan::RELEASE;
 use paravt_suite::protocol::Fidelity;
 use paravt_suite::record::{Outcome, Record, RecordedMessage, RecordedPart, ToolOutcome};
 use paravt_suite::run::Manifest;
-use paravt_suite::summary::OwnSummary;
+use paravt_suite::summary::AgentScoreSummary;
 use serde_json::Value;
 
 /// Conan's spelling of the scripted model's calls.
@@ -40,8 +40,8 @@ fn a_run_under_an_imported_protocol_has_both_scores_and_is_replayed() {
     assert_eq!(manifest.protocol_source.repository, RELEASE.repository);
     let records = stable_records(&out.join("videomme"));
     let summary: Value = serde_json::from_slice(&read("summary.json")).unwrap();
-    let own: OwnSummary = serde_json::from_value(summary["own"].clone()).unwrap();
-    let mean: f64 = records.iter().map(|record| record.own.as_ref().unwrap().score.value).sum();
+    let own: AgentScoreSummary = serde_json::from_value(summary["own"].clone()).unwrap();
+    let mean: f64 = records.iter().map(|record| record.agent_score.as_ref().unwrap().score.value).sum();
     assert_eq!((own.n, own.value), (records.len(), mean / records.len() as f64));
     let looked: Vec<_> = records.iter().flat_map(|record| &record.transcript.tool_calls).collect();
     assert!(!looked.is_empty());
@@ -108,7 +108,7 @@ fn an_agent_of_several_tries_is_replayed_and_counted_whole() {
     let tries: Vec<_> = records.iter().map(|record| record.transcript.tries.as_ref().unwrap()).collect();
     assert!(tries.iter().any(|tries| tries.accepted) && tries.iter().any(|tries| !tries.before.is_empty()));
     for (record, tries) in records.iter().zip(&tries) {
-        let own = &record.own.as_ref().unwrap().score;
+        let own = &record.agent_score.as_ref().unwrap().score;
         assert_eq!(own.outcome == Outcome::Scored, tries.accepted);
         assert!(tries.accepted || tries.before.len() == 2);
     }

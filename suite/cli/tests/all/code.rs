@@ -160,7 +160,7 @@ fn check(record: &Record) {
     let episode = transcript.episode.as_ref().unwrap();
     assert_eq!((episode.end, episode.figures, episode.neutralised), (EndReason::Done, 3, 2));
     assert_eq!(episode.answer.as_deref(), Some("\n\\boxed{B}\n"));
-    let own = record.own.as_ref().unwrap();
+    let own = record.agent_score.as_ref().unwrap();
     assert_eq!((own.score.prediction.as_deref(), record.score.prediction.as_deref()), (Some("B"), Some("B")));
     assert_eq!(own.score.value, record.score.value);
 }
@@ -187,12 +187,12 @@ fn an_error_ends_the_episode_or_is_shown() {
     let failed = ToolOutcome::CodeFailed { reason: "division by zero".into() };
     assert_eq!(ended.transcript.tool_calls[0].outcome, failed);
     assert_eq!(ended.transcript.episode.as_ref().unwrap().end, EndReason::ErrorInAction);
-    assert_eq!(ended.own.unwrap().score.prediction, None);
+    assert_eq!(ended.agent_score.unwrap().score.prediction, None);
     let went_on = record(shown.to_str().unwrap(), "went-on");
     assert_eq!(went_on.transcript.episode.as_ref().unwrap().end, EndReason::Done);
     let answered = RecordedPart::Text {
         text: "<tool_response>\n<interpreter>Raised: division by zero</interpreter></tool_response>".into(),
     };
     assert_eq!(went_on.transcript.messages[2].parts, [answered]);
-    assert_eq!(went_on.own.unwrap().score.prediction.as_deref(), Some("A"));
+    assert_eq!(went_on.agent_score.unwrap().score.prediction.as_deref(), Some("A"));
 }

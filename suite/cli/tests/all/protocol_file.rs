@@ -119,7 +119,7 @@ fn the_smallest_file_of_the_manual_is_an_agent_of_one_turn() {
     let text = asked[0]["content"][1]["text"].as_str().unwrap();
     assert!(text.ends_with("\nAnswer between <answer> and </answer>.") && text.contains("\nA. "), "{text}");
     assert!(matches!(records[0].transcript.messages[0].parts[0], RecordedPart::Frames { .. }));
-    assert_eq!(records[0].own.as_ref().unwrap().fidelity, Fidelity::WordingOurs);
+    assert_eq!(records[0].agent_score.as_ref().unwrap().fidelity, Fidelity::WordingOurs);
 }
 
 /// Runs one sample of each split with a file under a profile and returns what the model was asked.

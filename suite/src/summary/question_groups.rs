@@ -9,7 +9,7 @@ use crate::scoring::group::{SIZE, Structure, score};
 
 /// A group of four questions.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Four {
+pub struct QuestionGroup {
     /// Its score, between 0 and 1.
     pub value: f64,
     /// Its last question that is recorded, if any is.
@@ -31,7 +31,7 @@ type Question = (u32, Structure, bool);
 
 /// The groups of four while records are counted; none where the metric of the split is another.
 #[derive(Debug)]
-pub struct Fours<'a> {
+pub struct QuestionGroups<'a> {
     metric: &'a Metric,
     switches: &'a Switches,
     epochs: usize,
@@ -39,7 +39,7 @@ pub struct Fours<'a> {
     groups: BTreeMap<(String, usize), (Vec<Question>, Option<Last>)>,
 }
 
-impl<'a> Fours<'a> {
+impl<'a> QuestionGroups<'a> {
     /// Nothing yet.
     pub fn new(spec: &'a TaskSpec, switches: &'a Switches) -> Self {
         Self { metric: &spec.metric, switches, epochs: 1, groups: BTreeMap::new() }
@@ -62,19 +62,19 @@ impl<'a> Fours<'a> {
 
     /// The groups whose four questions are all among the selected ones, in each repetition. A question without a record is
     /// wrong. A group without any is one where every expected row counts.
-    pub fn finish(mut self, selection: &Selection) -> Vec<Four> {
+    pub fn finish(mut self, selection: &Selection) -> Vec<QuestionGroup> {
         let Metric::GroupScore { group, .. } = self.metric else { return Vec::new() };
         let every_row = self.switches.errors == ErrorCounting::EveryExpectedRow;
         let sizes = selection.sizes.groups.get(group);
         let whole = sizes.into_iter().flatten().filter(|(_, size)| **size >= SIZE * self.epochs);
         let keys = whole.flat_map(|(label, _)| (0..self.epochs).map(move |epoch| (label.clone(), epoch)));
         let found = keys.map(|key| self.groups.remove(&key).unwrap_or_default());
-        found.filter(|(questions, _)| every_row || !questions.is_empty()).map(four).collect()
+        found.filter(|(questions, _)| every_row || !questions.is_empty()).map(score_group).collect()
     }
 }
 
 /// The score of a group's records.
-fn four((mut questions, last): (Vec<Question>, Option<Last>)) -> Four {
+fn score_group((mut questions, last): (Vec<Question>, Option<Last>)) -> QuestionGroup {
     questions.sort_by_key(|(place, ..)| *place);
     let mut right = [false; SIZE];
     for (index, (place, _, is_right)) in questions.iter().enumerate() {
@@ -85,21 +85,21 @@ fn four((mut questions, last): (Vec<Question>, Option<Last>)) -> Four {
         }
     }
     let value = questions.first().map_or(0.0, |(_, structure, _)| score(*structure, right) / 100.0);
-    Four { value, last }
+    QuestionGroup { value, last }
 }
 
 /// Name, number of groups and mean of the score over all groups, then over those of each label; nothing without groups.
-pub(super) fn means(metric: &Metric, fours: &[Four]) -> Vec<(String, usize, f64)> {
+pub(super) fn means(metric: &Metric, groups: &[QuestionGroup]) -> Vec<(String, usize, f64)> {
     let Metric::GroupScore { by, .. } = metric else { return Vec::new() };
-    if fours.is_empty() {
+    if groups.is_empty() {
         return Vec::new();
     }
     let mean =
         |name: String, values: Vec<f64>| (name, values.len(), ratio(values.iter().sum(), values.len()));
-    let mut means = vec![mean("group score".to_owned(), fours.iter().map(|four| four.value).collect())];
+    let mut means = vec![mean("group score".to_owned(), groups.iter().map(|group| group.value).collect())];
     for tag in by {
         let mut labels: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-        for Four { value, last } in fours {
+        for QuestionGroup { value, last } in groups {
             let tags = last.as_ref().and_then(|last| last.tags.get(tag));
             for label in tags.into_iter().flatten() {
                 labels.entry(label).or_default().push(*value);

@@ -18,16 +18,18 @@ use crate::reference::{Call, RESPONSE};
 use crate::settings::ToolDialect;
 use crate::span::TimeSpan;
 
-/// Result of one call.
-enum CropResult {
-    Frames(Arc<FrameSet>),
-    Summary(Arc<FrameSet>, String),
-    Failed(String),
-    /// As failed: the time limit of decoding was over.
-    TimedOut(String),
-    Malformed(String),
-    /// The protocol has no text for it.
-    NoText(RenderError),
+/// Result of one call, and what the record notes of it.
+struct CropResult {
+    outcome: ToolOutcome,
+    set: Option<Arc<FrameSet>>,
+    timed_out: bool,
+    sub_call: Option<SubCall>,
+}
+
+impl From<ToolOutcome> for CropResult {
+    fn from(outcome: ToolOutcome) -> Self {
+        Self { outcome, set: None, timed_out: false, sub_call: None }
+    }
 }
 
 /// A sub-agent's call, kept for the transcript.
@@ -61,15 +63,17 @@ impl Kit<'_> {
 
         let native = self.agent.plan.dialect == ToolDialect::Native;
         let (mut failed, mut shown) = (None, Vec::new());
-        for (index, (result, seconds, sub_call)) in results.into_iter().enumerate() {
-            self.measured.media_seconds += seconds;
-            if let CropResult::Frames(set) | CropResult::Summary(set, _) = &result {
+        for (index, result) in results.into_iter().enumerate() {
+            let broken = |error: RenderError| protocol_error("tool", &error);
+            let CropResult { outcome, set, timed_out, sub_call } = result.map_err(broken)?;
+            self.measured.media_seconds += set.as_ref().map_or(0.0, |set| set.seconds);
+            if let (ToolOutcome::Frames { .. } | ToolOutcome::Summary { .. }, Some(set)) = (&outcome, &set) {
                 self.transcript.second_reader |= set.second_reader;
             }
-            self.transcript.decode_timeout |= matches!(&result, CropResult::TimedOut(_));
+            self.transcript.decode_timeout |= timed_out;
             if let Some(sub) = sub_call {
                 self.note_call(&sub.step, sub.conversation, &sub.answer);
-                if let Some(error) = sub.answer.error() {
+                if let Err(error) = sub.answer {
                     failed.get_or_insert(SampleError {
                         class: SampleErrorClass::ApiInLoop,
                         message: error.to_string(),
@@ -77,20 +81,22 @@ impl Kit<'_> {
                     });
                 }
             }
+            let call = &calls[index];
             let unread = TimeSpan::new(f64::NAN, f64::NAN);
-            let TimeSpan { start, end } = *calls[index].window.as_ref().unwrap_or(&unread);
-            let (message, outcome) =
-                self.respond(start, end, result).map_err(|error| protocol_error("tool", &error))?;
+            let window = *call.window.as_ref().unwrap_or(&unread);
+            let message = self.respond(window, &outcome, set.as_deref()).map_err(broken)?;
             match structured.get(index).filter(|_| native) {
                 Some(call) => self.messages.push(as_tool_result(&call.id, message, &mut shown)),
                 None => self.messages.push(message),
             }
+            let [start, end] =
+                [window.start, window.end].map(|time| Some(time).filter(|time| time.is_finite()));
             self.transcript.tool_calls.push(ToolCall {
                 turn,
                 index,
-                call: calls[index].value.clone(),
-                start: Some(start).filter(|value| value.is_finite()),
-                end: Some(end).filter(|value| value.is_finite()),
+                call: call.value.clone(),
+                start,
+                end,
                 outcome,
             });
         }
@@ -106,28 +112,28 @@ impl Kit<'_> {
         turn: usize,
         index: usize,
         window: &Result<TimeSpan, CallError>,
-    ) -> (CropResult, f64, Option<SubCall>) {
+    ) -> Result<CropResult, RenderError> {
+        let protocol = &self.agent.protocol;
         let window = match window {
             Ok(window) => *window,
             Err(error) => {
-                let reason = render::call_reason(&self.agent.protocol, error);
-                return (reason.map_or_else(CropResult::NoText, CropResult::Malformed), 0.0, None);
+                let reason = render::call_reason(protocol, error)?;
+                return Ok(ToolOutcome::Malformed { reason }.into());
             }
         };
-        let request = VideoRequest::crop(window.start, window.end, self.agent.protocol.tool.max_frames);
+        let request = VideoRequest::crop(window.start, window.end, protocol.tool.max_frames);
         let set = match self.frames(request).await {
             Ok(set) => set,
-            Err(NoFrames { message, timed_out: true }) => return (CropResult::TimedOut(message), 0.0, None),
-            Err(NoFrames { message, .. }) => return (CropResult::Failed(message), 0.0, None),
-        };
-        let seconds = set.seconds;
-        match self.agent.plan.crop {
-            CropMode::Frames => (CropResult::Frames(set), seconds, None),
-            CropMode::Subagent => {
-                let (result, sub) = self.ask_subagent(turn, index, window, set).await;
-                (result, seconds, sub)
+            Err(NoFrames { message: reason, timed_out }) => {
+                let result = CropResult::from(ToolOutcome::CropFailed { reason });
+                return Ok(CropResult { timed_out, ..result });
             }
-        }
+        };
+        let result = match self.agent.plan.crop {
+            CropMode::Frames => ToolOutcome::Frames { frames: set.origins() }.into(),
+            CropMode::Subagent => self.ask_subagent(turn, index, window, &set).await?,
+        };
+        Ok(CropResult { set: Some(set), ..result })
     }
 
     /// One sub-agent: the same model, a fresh conversation over the crop's frames.
@@ -136,62 +142,49 @@ impl Kit<'_> {
         turn: usize,
         index: usize,
         TimeSpan { start, end }: TimeSpan,
-        set: Arc<FrameSet>,
-    ) -> (CropResult, Option<SubCall>) {
-        let step = format!("turn{turn}/sub{index}");
-        let prompt_text = &self.agent.protocol.subagent_prompt;
-        if !(start.is_finite() && end.is_finite()) && prompt_text.has_slot("start_clock") {
+        set: &FrameSet,
+    ) -> Result<CropResult, RenderError> {
+        let (step, protocol) = (format!("turn{turn}/sub{index}"), &self.agent.protocol);
+        if !(start.is_finite() && end.is_finite()) && protocol.subagent_prompt.has_slot("start_clock") {
             let reason = format!("no clock shows a window from {start} s to {end} s");
-            return (CropResult::Failed(reason), None);
+            return Ok(ToolOutcome::CropFailed { reason }.into());
         }
-        let prompt =
-            match render::subagent_prompt(&self.agent.protocol, self.sample, start, end, set.images.len()) {
-                Ok(prompt) => prompt,
-                Err(error) => return (CropResult::NoText(error), None),
-            };
-        let mut parts = match render::frame_parts(&self.agent.protocol, &set.images) {
-            Ok(parts) => parts,
-            Err(error) => return (CropResult::NoText(error), None),
-        };
+        let prompt = render::subagent_prompt(protocol, self.sample, start, end, set.images.len())?;
+        let mut parts = render::frame_parts(protocol, &set.images)?;
         parts.push(Part::Text(prompt));
         let messages = vec![Message::parts(Role::User, parts)];
         let request = self.request(&step, messages, self.agent.plan.max_tokens);
         let answer = self.agent.ask(self.sample, &request).await;
         let conversation = conversation_hash(&request.messages);
-        let result = match &answer {
-            Answer::Usable(completion) => CropResult::Summary(set, completion.text.clone()),
-            Answer::Refused(_, error) | Answer::Failed(error) => CropResult::Failed(error.to_string()),
+        let outcome = match &answer {
+            Ok(completion) => ToolOutcome::Summary { frames: set.origins(), text: completion.text.clone() },
+            Err(error) => ToolOutcome::CropFailed { reason: error.to_string() },
         };
-        (result, Some(SubCall { step, conversation, answer }))
+        let sub_call = Some(SubCall { step, conversation, answer });
+        Ok(CropResult { sub_call, ..outcome.into() })
     }
 
-    /// The user message that answers a call, and what the transcript says about it.
+    /// The user message that answers a call.
     fn respond(
         &self,
-        start: f64,
-        end: f64,
-        result: CropResult,
-    ) -> Result<(Message, ToolOutcome), RenderError> {
-        let protocol = &self.agent.protocol;
-        Ok(match result {
-            CropResult::Frames(set) => {
+        window: TimeSpan,
+        outcome: &ToolOutcome,
+        set: Option<&FrameSet>,
+    ) -> Result<Message, RenderError> {
+        let (protocol, TimeSpan { start, end }) = (&self.agent.protocol, window);
+        Ok(match (outcome, set) {
+            (ToolOutcome::Frames { .. }, Some(set)) => {
                 let mut parts = render::frame_parts(protocol, &set.images)?;
                 parts.push(Part::Text(render::crop_response(protocol, set.images.len(), start, end)?));
-                (Message::parts(Role::User, parts), ToolOutcome::Frames { frames: set.origins() })
+                Message::parts(Role::User, parts)
             }
-            CropResult::Summary(set, text) => {
-                let response = render::subagent_response(protocol, start, end, &text)?;
-                (Message::text(Role::User, response), ToolOutcome::Summary { frames: set.origins(), text })
+            (ToolOutcome::Summary { text, .. }, _) => {
+                Message::text(Role::User, render::subagent_response(protocol, start, end, text)?)
             }
-            CropResult::Failed(reason) | CropResult::TimedOut(reason) => {
-                let response = render::crop_error(protocol, start, end, &reason)?;
-                (Message::text(Role::User, response), ToolOutcome::CropFailed { reason })
+            (outcome, _) => {
+                let text = self.error_text(window, outcome).transpose()?;
+                Message::text(Role::User, text.unwrap_or_default())
             }
-            CropResult::Malformed(reason) => {
-                let response = render::call_error(protocol, &reason)?;
-                (Message::text(Role::User, response), ToolOutcome::Malformed { reason })
-            }
-            CropResult::NoText(error) => return Err(error),
         })
     }
 }

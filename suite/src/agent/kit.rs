@@ -140,8 +140,8 @@ impl<'a> Kit<'a> {
         self.messages = request.messages;
         self.messages.truncate(kept);
         self.note_call(&step, conversation, &answer);
-        self.transcript.truncated |= answer.completion().is_some_and(Completion::is_cut);
-        match answer.usable() {
+        self.transcript.truncated |= reply_of(&answer).is_some_and(Completion::is_cut);
+        match answer {
             Ok(completion) => {
                 self.last_truncated = completion.is_cut();
                 Ok(completion)
@@ -178,10 +178,11 @@ impl<'a> Kit<'a> {
     /// Writes a call into the transcript; what varies from run to run goes to `measured`.
     pub(super) fn note_call(&mut self, step: &str, conversation: String, answer: &Answer) {
         let mut call = ModelCall { step: step.to_owned(), conversation, ..ModelCall::default() };
-        call.error = answer.error().map(|error| BackendError { reply: None, ..error.clone() });
-        let completion = answer.completion();
+        let error = answer.as_ref().err();
+        call.error = error.map(|error| BackendError { reply: None, ..error.clone() });
+        let completion = reply_of(answer);
         let seconds = completion.map_or(0.0, |completion| completion.latency.as_secs_f64());
-        let tries_before = answer.error().map(|error| error.tries.saturating_sub(1));
+        let tries_before = error.map(|error| error.tries.saturating_sub(1));
         let retries = tries_before.or(completion.map(|completion| completion.retries)).unwrap_or_default();
         self.measured.call_seconds.push(seconds);
         self.measured.call_retries.push(retries);
@@ -228,6 +229,11 @@ impl<'a> Kit<'a> {
             | ToolOutcome::CodeFailed { .. } => None,
         }
     }
+}
+
+/// The reply of a call, usable or not.
+fn reply_of(answer: &Answer) -> Option<&Completion> {
+    answer.as_ref().map_or_else(|error| error.reply.as_deref(), Some)
 }
 
 /// The error of a sample whose protocol cannot be rendered.

@@ -8,38 +8,8 @@ use crate::redact;
 use crate::sample::Sample;
 use crate::settings::ToolDialect;
 
-/// The outcome of one model call.
-pub(super) enum Answer {
-    /// A completion to go on with.
-    Usable(Completion),
-    /// A completion that the plan cannot use, kept for the record.
-    Refused(Completion, BackendError),
-    /// No completion; the error may hold a reply that is not an answer.
-    Failed(BackendError),
-}
-
-impl Answer {
-    pub(super) fn completion(&self) -> Option<&Completion> {
-        match self {
-            Answer::Usable(completion) | Answer::Refused(completion, _) => Some(completion),
-            Answer::Failed(error) => error.reply.as_deref(),
-        }
-    }
-
-    pub(super) fn error(&self) -> Option<&BackendError> {
-        match self {
-            Answer::Usable(_) => None,
-            Answer::Refused(_, error) | Answer::Failed(error) => Some(error),
-        }
-    }
-
-    pub(super) fn usable(self) -> Result<Completion, BackendError> {
-        match self {
-            Answer::Usable(completion) => Ok(completion),
-            Answer::Refused(_, error) | Answer::Failed(error) => Err(error),
-        }
-    }
-}
+/// The outcome of one model call; the error holds a reply that is not an answer or that the plan cannot use.
+pub(super) type Answer = Result<Completion, BackendError>;
 
 impl Agent {
     /// One model call, its reply read as dialect and profile say.
@@ -55,11 +25,13 @@ impl Agent {
             Ok(completion) => {
                 let (offered, limit) = (request.tools.is_some(), request.generation.max_tokens);
                 match reply::read(self, &request.id.step, offered, limit, completion) {
-                    (completion, None) => Answer::Usable(completion),
-                    (completion, Some(error)) => Answer::Refused(completion, error),
+                    (completion, None) => Ok(completion),
+                    (completion, Some(error)) => {
+                        Err(BackendError { reply: Some(Box::new(completion)), ..error })
+                    }
                 }
             }
-            Err(error) => Answer::Failed(portable(sample, request, error)),
+            Err(error) => Err(portable(sample, request, error)),
         }
     }
 
@@ -71,7 +43,7 @@ impl Agent {
 }
 
 /// See quirk `empty_answer`: a reply with nothing in it is an answer.
-fn empty_answer(mut error: BackendError) -> Result<Completion, BackendError> {
+fn empty_answer(mut error: BackendError) -> Answer {
     let is_empty = matches!(error.class, ErrorClass::EmptyReply | ErrorClass::ContextLength);
     let nothing = |reply: &mut Box<Completion>| is_empty && reply.says_nothing();
     match error.reply.take_if(nothing) {

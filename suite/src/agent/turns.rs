@@ -70,18 +70,13 @@ async fn results(
     let broken = |error: RenderError| protocol_error("tool", &error);
     let (mut shown, mut windows, mut texts, mut failure) = (Vec::new(), Vec::new(), String::new(), None);
     for (index, call) in calls.iter().enumerate() {
-        let outcome = match run_call(kit, rules, policy, seen, call).await? {
-            CallOutput::Frames(frames) => {
-                let origins = frames.iter().filter_map(|(image, _)| image.origin).collect();
-                windows.push(call.span());
-                shown.extend(frames);
-                ToolOutcome::Frames { frames: origins }
-            }
-            CallOutput::Without(outcome) => outcome,
-        };
-        if let ToolOutcome::Text { text } = &outcome {
-            texts.push_str(text);
+        let (outcome, frames) = run_call(kit, rules, policy, seen, call).await?;
+        match &outcome {
+            ToolOutcome::Frames { .. } => windows.push(call.span()),
+            ToolOutcome::Text { text } => texts.push_str(text),
+            _ => {}
         }
+        shown.extend(frames);
         failure = failure.or_else(|| kit.error_text(call.span(), &outcome));
         kit.note_tool_call(index, call, outcome);
     }
@@ -105,25 +100,20 @@ async fn results(
     }))
 }
 
-/// Frames of a call, or why it has none.
-enum CallOutput {
-    Frames(Vec<Shown>),
-    Without(ToolOutcome),
-}
-
+/// Outcome of a call, and its frames.
 async fn run_call(
     kit: &mut Kit<'_>,
     rules: &dyn FrameRules,
     policy: &FramePolicy,
     seen: &mut Vec<usize>,
     call: &Call,
-) -> Result<CallOutput, SampleError> {
+) -> Result<(ToolOutcome, Vec<Shown>), SampleError> {
     if let Err(error) = &call.window {
         let reason = render::call_reason(kit.protocol(), error);
         let reason = reason.map_err(|error| protocol_error("tool", &error))?;
-        return Ok(CallOutput::Without(ToolOutcome::Malformed { reason }));
+        return Ok((ToolOutcome::Malformed { reason }, Vec::new()));
     }
-    let failed = |reason: String| Ok(CallOutput::Without(ToolOutcome::CropFailed { reason }));
+    let failed = |reason: String| Ok((ToolOutcome::CropFailed { reason }, Vec::new()));
     let video = match kit.facts().await {
         Ok(video) => video,
         Err(lost) => return failed(kit.note_loss(lost)),
@@ -131,12 +121,15 @@ async fn run_call(
     let context = CallContext { video: &video, seen, max_frames: kit.protocol().tool.max_frames, policy };
     let choice = match rules.run(call, &context) {
         Ok(CallResult::Frames(choice)) => choice,
-        Ok(CallResult::Text(text)) => return Ok(CallOutput::Without(ToolOutcome::Text { text })),
+        Ok(CallResult::Text(text)) => return Ok((ToolOutcome::Text { text }, Vec::new())),
         Err(reason) => return failed(reason),
     };
     seen.extend(&choice.indices);
     match kit.show(policy, &video, choice).await {
-        Ok(frames) => Ok(CallOutput::Frames(frames)),
+        Ok(shown) => {
+            let frames = shown.iter().filter_map(|(image, _)| image.origin).collect();
+            Ok((ToolOutcome::Frames { frames }, shown))
+        }
         Err(lost) => failed(kit.note_loss(lost)),
     }
 }

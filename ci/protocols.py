@@ -1,4 +1,4 @@
-"""Random inputs through agents' and benchmarks' own functions, and through paravt-bench. Called by ci/protocols.
+"""Random inputs through agents' and benchmarks' own functions, and through ours. Called by ci/protocols.
 
 A source is read from git at its pinned commit, the functions are taken out of its syntax tree, and what they need of
 videos and images is replaced by objects that only say which frames and sizes they were asked for.
@@ -34,7 +34,7 @@ def main():
     parser = argparse.ArgumentParser(prog="ci/protocols")
     parser.add_argument("checkouts", type=Path)
     parser.add_argument("mathruler", type=Path)
-    parser.add_argument("--binary", required=True)
+    parser.add_argument("conformance", type=Path)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
@@ -57,7 +57,7 @@ def main():
         file = arguments.keep or Path(folder, "cases.json")
         file.write_text(json.dumps(cases))
         print(f"{sum(map(len, cases.values()))} cases of {len(cases)} functions")
-        code = subprocess.run([arguments.binary, "conformance", file]).returncode
+        code = subprocess.run([arguments.conformance, file]).returncode
     sys.exit(code or (3 if missing else 0))
 
 

@@ -91,8 +91,6 @@ enum Command {
     Frames(commands::frames::Args),
     /// Merge the shards of a run into one run directory.
     Merge(commands::merge::Args),
-    /// Compare this build with recorded outputs of the released code.
-    Conformance(commands::conformance::Args),
     /// Print the completion script of a shell.
     Completions(commands::completions::Args),
     /// Write manual pages, one per command.
@@ -118,7 +116,6 @@ fn main() -> std::process::ExitCode {
         Command::Check(args) => commands::check::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
         Command::Completions(args) => commands::completions::run(&args, Cli::command()),
-        Command::Conformance(args) => commands::conformance::run(&args),
         Command::Data(args) => commands::data::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Export(args) => commands::export::run(&args),

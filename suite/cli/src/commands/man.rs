@@ -87,7 +87,6 @@ const EXAMPLES: &[(&str, &str)] = &[
         "paravt-bench completions bash > ~/.local/share/bash-completion/completions/paravt-bench",
     ),
     ("paravt-bench-completions", "paravt-bench completions zsh > ~/.zfunc/_paravt-bench"),
-    ("paravt-bench-conformance", "paravt-bench conformance outputs/*.json --show 10"),
     ("paravt-bench-data", "paravt-bench data check mlvu lvbench"),
     ("paravt-bench-data-check", "paravt-bench data check --decode --data /srv/videos"),
     ("paravt-bench-data-fetch", "paravt-bench data fetch mlvu --dry-run"),

@@ -6,7 +6,6 @@ pub(crate) mod audit;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod completions;
-pub(crate) mod conformance;
 pub(crate) mod data;
 pub(crate) mod doctor;
 pub(crate) mod export;

@@ -7,7 +7,6 @@ mod asked;
 mod audit;
 mod code;
 mod common;
-mod conformance;
 mod described_tasks;
 mod documents;
 mod engines;

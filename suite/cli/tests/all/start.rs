@@ -16,7 +16,7 @@ fn ffmpeg_is_not_among_the_libraries_of_the_program() {
 
 #[test]
 fn completions_are_scripts_that_the_shells_read() {
-    for (shell, names) in [("bash", "reproduce"), ("zsh", "#compdef paravt-bench"), ("fish", "conformance")] {
+    for (shell, names) in [("bash", "reproduce"), ("zsh", "#compdef paravt-bench"), ("fish", "completions")] {
         let output = bench().args(["completions", shell]).output().unwrap();
         assert!(output.status.success());
         let script = String::from_utf8(output.stdout).unwrap();

@@ -24,7 +24,6 @@ fn printing_commands(out: &Path) -> Vec<Vec<String>> {
     let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
     let (data, frames, made) = (world().to_str().unwrap(), out.join("frames"), out.join("made"));
     let video = world().join("lvbench/nanoLV_0.mp4");
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/toolcall_cases.json");
     let server = "http://127.0.0.1:9/v1";
     vec![
         owned(&["tasks"]),
@@ -37,7 +36,6 @@ fn printing_commands(out: &Path) -> Vec<Vec<String>> {
         owned(&["protocol", "list"]),
         owned(&["protocol", "show", "native", "mlvu"]),
         owned(&["frames", video.to_str().unwrap(), "--out", frames.to_str().unwrap()]),
-        owned(&["conformance", cases.to_str().unwrap()]),
         owned(&[
             "run",
             "lvbench",

@@ -1,4 +1,8 @@
-//! `paravt-bench conformance`: upstream outputs against this implementation.
+//! Recorded outputs of the released code against this build.
+//!
+//! `cargo run --release --example conformance -- [--show N] FILES`: the files are JSON of extraction, tool calls, rewards,
+//! prompt hashes or test vectors (`suite/examples/tests/data`, `ci/protocols --keep`). Exit code 1 for a difference, 2 for a
+//! file that cannot be used or a function that is not here.
 
 mod compare;
 mod extraction;
@@ -9,20 +13,19 @@ mod vectors;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use clap::Parser as _;
 use paravt_files::read_text;
 use paravt_python::{PyValue, loads};
 use serde_json::Value;
 
-use crate::exit::Exit;
-
 /// Bytes that a file of cases may have.
 const MAX_FILE: u64 = 256 << 20;
 
-/// Flags of `conformance`.
-#[derive(clap::Args)]
-pub(crate) struct Args {
+#[derive(clap::Parser)]
+struct Args {
     /// JSON files of recorded outputs: extraction, tool calls, rewards, prompt hashes, or test vectors.
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -51,11 +54,10 @@ struct Tally {
     unknown: usize,
 }
 
-/// Runs the command.
-///
-/// A file that cannot be used does not keep the others from being run, and neither it nor an
-/// unknown function is ever skipped in silence: both end in [`Exit::Usage`].
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+/// A file that cannot be used does not keep the others from being run, and neither it nor an unknown function is ever
+/// skipped in silence.
+fn main() -> ExitCode {
+    let args = Args::parse();
     let (mut failed, mut unusable) = (0, 0);
     for file in &args.files {
         match check(file).with_context(|| file.display().to_string()) {
@@ -70,11 +72,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             }
         }
     }
-    Ok(match (unusable, failed) {
-        (0, 0) => Exit::Ok,
-        (0, _) => Exit::Finding,
-        _ => Exit::Usage,
-    })
+    match (unusable, failed) {
+        (0, 0) => ExitCode::SUCCESS,
+        (0, _) => ExitCode::from(1),
+        _ => ExitCode::from(2),
+    }
 }
 
 /// The cases of one file; its kind follows from its content.

@@ -1,4 +1,5 @@
-//! Upstream's own outputs against this implementation, through the door that users have.
+//! Upstream's own outputs against this implementation, through the program `conformance`.
+#![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -7,8 +8,14 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
+/// The program, which Cargo builds with the tests into a folder beside theirs.
+fn program() -> Command {
+    let test = std::env::current_exe().unwrap();
+    Command::new(test.parent().unwrap().parent().unwrap().join("examples/conformance"))
+}
+
 fn conformance(files: &[PathBuf]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_paravt-bench")).arg("conformance").args(files).output().unwrap()
+    program().args(files).output().unwrap()
 }
 
 fn text(output: &Output) -> String {
@@ -119,12 +126,8 @@ fn case_files_may_hold_nan_and_infinity_as_python_writes_them() {
 #[test]
 fn prompt_hashes_ask_for_the_import() {
     let empty = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_paravt-bench"))
-        .env("PARAVT_BENCH_CACHE", empty.path())
-        .arg("conformance")
-        .arg(data("prompt_hashes.json"))
-        .output()
-        .unwrap();
+    let output =
+        program().env("PARAVT_BENCH_CACHE", empty.path()).arg(data("prompt_hashes.json")).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("protocol import"), "{}", text(&output));
 }

@@ -7,14 +7,15 @@ use paravt_suite::data::Folders;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol, render};
 use paravt_suite::sample::{QuestionKind, Sample};
+use paravt_upstream::paravt;
 use serde_json::{Value, json};
 
 use super::Case;
-use crate::commands::protocol::imported;
 
 /// Every text in the file, rendered with the imported protocol.
 pub(super) fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
-    let protocol = imported()?
+    let stored = paravt_files::cache_dir().map(|cache| paravt::import::RELEASE.stored(&cache)).transpose()?;
+    let protocol = stored.flatten()
         .context("needs the upstream texts; run `paravt-bench protocol import --from <checkout of EvolvingLMMs-Lab/ParaVT>`")?;
     let subtitles = tempfile::tempdir().context("cannot make a temporary folder")?;
     for (name, text) in content["subtitles"].as_object().into_iter().flatten() {

@@ -60,8 +60,7 @@ impl RunPlan {
         self.probe == Some(Probe::Blind)
     }
 
-    /// How near the run of a split is to what the authors of an agent with a loop of its own run; `None` of other
-    /// protocols.
+    /// Fidelity of a split's run to the authors' evaluation; `None` for a protocol without an agent's loop.
     pub fn fidelity(&self, protocol: &Protocol, split: &str) -> Option<Fidelity> {
         let agent_loop = protocol.agent.as_ref()?;
         let request = RequestSettings {
@@ -79,7 +78,7 @@ impl RunPlan {
         Some(if as_published { agent_loop.fidelity } else { Fidelity::Variant })
     }
 
-    /// What a user should know of these settings before the run.
+    /// Warnings about these settings, for before the run.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let repeated = (self.repeat > 1 && self.temperature == 0.0).then(|| {
             let times = self.repeat;

@@ -1,4 +1,4 @@
-//! What an agent's own loop decides of a run.
+//! Settings of a run that the agent's protocol fixes.
 
 use super::{ConfigError, RunConfig};
 use crate::plan::Channel;
@@ -8,7 +8,7 @@ use crate::protocol::{AgentLoop, Protocol, SentAs, file};
 use crate::settings::{RequestSettings, ToolDialect};
 
 impl RunConfig {
-    /// The configuration with what an agent's own loop decides; anything else than that, or the default, is refused.
+    /// The configuration with the settings that the agent's protocol fixes; another value that was given is refused.
     pub(super) fn of_agent(&self, protocol: &Protocol, agent_loop: &AgentLoop) -> Result<Self, ConfigError> {
         let fixed = |flag: &'static str, by_agent: String| {
             let name = protocol.name.clone();

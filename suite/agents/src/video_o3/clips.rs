@@ -35,7 +35,7 @@ pub fn grounding(reply: &str) -> Result<Grounding, String> {
     else {
         return Err(format!("Missing required fields in grounding JSON: {}", repr(&value)));
     };
-    let shape = || format!("Invalid temporal_segment format: {}", repr(segment));
+    let shape = || format!("Invalid temporal_segment format: {}", printed(segment));
     let PyValue::List(bounds) = segment else { return Err(shape()) };
     let [start, end] = &bounds[..] else { return Err(shape()) };
     let bound = |value: &PyValue| {
@@ -45,11 +45,15 @@ pub fn grounding(reply: &str) -> Result<Grounding, String> {
             _ => format!("Failed to convert temporal_segment to float: {}. Error: {error}", repr(segment)),
         })
     };
-    let strategy = match strategy {
+    Ok(Grounding { start: bound(start)?, end: bound(end)?, strategy: printed(strategy) })
+}
+
+/// Python's `str`.
+fn printed(value: &PyValue) -> String {
+    match value {
         PyValue::Str(text) => text.clone(),
         other => repr(other),
-    };
-    Ok(Grounding { start: bound(start)?, end: bound(end)?, strategy })
+    }
 }
 
 /// Frames of one video, and how many of them are in a second.
@@ -134,6 +138,10 @@ mod tests {
             (" } { ", "Invalid grounding content: } {"),
             ("{}", "Missing required fields in grounding JSON: {}"),
             (r#"{"temporal_segment": 1, "sampling_strategy": 2}"#, "Invalid temporal_segment format: 1"),
+            (
+                r#"{"temporal_segment": "1-2", "sampling_strategy": 2}"#,
+                "Invalid temporal_segment format: 1-2",
+            ),
             (
                 r#"{"temporal_segment": [1, null], "sampling_strategy": 2}"#,
                 "Failed to convert temporal_segment to float: [1, None]. Error: float() argument must be a string or a \

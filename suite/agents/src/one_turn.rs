@@ -45,7 +45,7 @@ pub(crate) fn video(
     FramePolicy {
         overview: Some(Overview { frames, fps: Some(2.0), at_least }),
         sent_as: SentAs::Video,
-        ..FramePolicy::new(SizeRule::Qwen { min, max, total }, Filter::Bicubic, Encoding::Png)
+        ..FramePolicy::new(SizeRule::Qwen { side: 28, min, max, total }, Filter::Bicubic, Encoding::Png)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Template;
+use super::{SizeRule, Template};
 
 /// Rules of a conversation with a video for each call. `size` of the frames is a rule of `fetch_video`
 /// ([`SizeRule::Qwen`](super::SizeRule::Qwen)), and they are sent as a video.
@@ -15,12 +15,13 @@ pub struct Clips {
     /// are.
     pub fps: f64,
     /// Quality of the JPEG files, of the size in the video, in which the frames of the first message are kept. They are
-    /// read from there within the bounds of one frame, in multiples of 56 pixels, by Pillow's bicubic filter, before they are sized as a video.
+    /// read from there within the bounds of one frame, in multiples of two tokens, by Pillow's bicubic filter, before they
+    /// are sized as a video.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored: Option<u8>,
-    /// Fewest pixels of a frame of the first message in single splits; elsewhere, and in calls, those of `size`.
+    /// Size of a frame of the first message in single splits; elsewhere, and in calls, it is `size`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub least: BTreeMap<String, u64>,
+    pub sizes: BTreeMap<String, SizeRule>,
     /// Most pixels of half the frames of a call, in the place of `total` of `size`, by the name of its sampling.
     pub totals: BTreeMap<String, u32>,
     /// Texts without one of which the reply of the last turn has no answer for the agent's own extraction.

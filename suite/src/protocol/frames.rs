@@ -114,8 +114,11 @@ pub enum SizeRule {
     },
     /// Sides multiplied by the call's scale and rounded (half to even) to multiples of this many pixels.
     Multiple(u32),
-    /// Multiples of 28 pixels within bounds that depend on the number of frames (`fetch_video` of qwen-vl-utils).
+    /// Multiples of `side` within bounds that depend on the number of frames (`fetch_video` of qwen-vl-utils).
     Qwen {
+        /// Pixels along a side of a visual token: 28 of Qwen2.5-VL, 32 of Qwen3-VL.
+        #[serde(default = "qwen25_side", skip_serializing_if = "is_qwen25_side")]
+        side: u32,
         /// Fewest pixels of a frame.
         min: u64,
         /// Most pixels of a frame.
@@ -156,8 +159,9 @@ impl SizeRule {
                 };
                 (side(width), side(height))
             }
-            Self::Qwen { min, max, total } => {
+            Self::Qwen { side, min, max, total } => {
                 let request = VideoRequest {
+                    image_patch_size: side / MERGED_PATCHES,
                     min_pixels: Some(min),
                     max_pixels: max,
                     total_pixels: total.map(f64::from),
@@ -172,6 +176,17 @@ impl SizeRule {
             _ => Ok(found),
         }
     }
+}
+
+/// Patches along a side of a visual token.
+const MERGED_PATCHES: u32 = 2;
+
+fn qwen25_side() -> u32 {
+    28
+}
+
+fn is_qwen25_side(side: &u32) -> bool {
+    *side == qwen25_side()
 }
 
 /// Sides of at most `max` pixels and then at least `min`.
@@ -224,10 +239,23 @@ mod tests {
         let multiple = SizeRule::Multiple(28);
         assert_eq!(size(multiple, (1280, 720), 0.539_208_459_943_980_9), Some((700, 392)));
         assert_eq!(size(multiple, (20, 10), 0.1), Some((1, 1)));
-        let total = SizeRule::Qwen { min: 16 * 784, max: None, total: Some(3584 * 784) };
+        let total = SizeRule::Qwen { side: 28, min: 16 * 784, max: None, total: Some(3584 * 784) };
         assert_eq!(total.apply((1280, 720), 1.0, 60), Ok((392, 224)), "93,653 pixels a frame");
         assert_eq!(total.apply((1280, 720), 1.0, 768), Ok((140, 84)), "never below 1.05 times the minimum");
-        let each = SizeRule::Qwen { min: 784, max: Some(50_176), total: None };
+        let each = SizeRule::Qwen { side: 28, min: 784, max: Some(50_176), total: None };
         assert_eq!(each.apply((1280, 720), 1.0, 4), Ok((280, 168)));
+        let wide =
+            SizeRule::Qwen { side: 32, min: 20 * 1024, max: Some(768 * 1024), total: Some(6144 * 1024) };
+        assert_eq!(wide.apply((1280, 720), 1.0, 4), Ok((1152, 640)), "at most 768 tokens of 32 by 32 pixels");
+        assert_eq!(wide.apply((1280, 720), 1.0, 60), Ok((608, 320)));
+    }
+
+    #[test]
+    fn the_side_of_a_token_is_written_where_it_is_not_28() {
+        let rule = |side| SizeRule::Qwen { side, min: 784, max: None, total: None };
+        let written = |side| serde_json::to_value(rule(side)).unwrap();
+        assert_eq!(written(28), serde_json::json!({"qwen": {"min": 784}}));
+        assert_eq!(written(32), serde_json::json!({"qwen": {"side": 32, "min": 784}}));
+        assert_eq!(serde_json::from_value::<SizeRule>(written(28)).unwrap(), rule(28));
     }
 }

@@ -510,7 +510,7 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
         frames: Some(FramePolicy {
             overview: Some(Overview { frames: 768, fps: Some(1.0), at_least: None }),
             ..FramePolicy::new(
-                SizeRule::Qwen { min: 784, max: Some(50_176), total: None },
+                SizeRule::Qwen { side: 28, min: 784, max: Some(50_176), total: None },
                 Filter::Bicubic,
                 Encoding::Png,
             )

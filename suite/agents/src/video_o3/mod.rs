@@ -389,10 +389,16 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
         ("lvbench", within("{question}")?),
     ];
     let pixels = |tokens: u32| tokens * 28 * 28;
+    let size = |fewest: u32| SizeRule::Qwen {
+        side: 28,
+        min: u64::from(pixels(fewest)),
+        max: Some(u64::from(pixels(768))),
+        total: Some(pixels(16_384)),
+    };
     let clips = Clips {
         fps: 2.0,
         stored: Some(75),
-        least: BTreeMap::from([("lvbench".to_owned(), u64::from(pixels(128)))]),
+        sizes: BTreeMap::from([("lvbench".to_owned(), size(128))]),
         totals: [("coarse", 2048), ("medium", 4096), ("fine", 6144)]
             .map(|(sampling, tokens)| (sampling.to_owned(), pixels(tokens)))
             .into(),
@@ -410,15 +416,7 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
         frames: Some(FramePolicy {
             overview: Some(Overview { frames: 768, fps: Some(2.0), at_least: None }),
             sent_as: SentAs::Video,
-            ..FramePolicy::new(
-                SizeRule::Qwen {
-                    min: u64::from(pixels(20)),
-                    max: Some(u64::from(pixels(768))),
-                    total: Some(pixels(16_384)),
-                },
-                Filter::Bicubic,
-                Encoding::Png,
-            )
+            ..FramePolicy::new(size(20), Filter::Bicubic, Encoding::Png)
         }),
         clips: Some(clips),
         sampling: Sampling {

@@ -137,6 +137,7 @@ pub fn plan(profile: Profile) -> RunPlan {
         dialect: ToolDialect::Text,
         request: RequestSettings::default(),
         probe: None,
+        own_positions: false,
         repeat: 1,
     }
 }

@@ -88,12 +88,14 @@ pub struct Frames {
     /// Frames per second at which they follow on each other to the model, from 0 on, wherever they are in the video;
     /// without it they have their own positions.
     pub even: Option<f64>,
+    /// They have the size that the model is to see: its processor resizes none.
+    pub keep_size: bool,
 }
 
 impl Frames {
     /// Frames with their own positions.
     pub fn placed(images: Vec<Arc<Image>>) -> Self {
-        Self { images, even: None }
+        Self { images, even: None, keep_size: false }
     }
 
     fn origins(&self) -> impl Iterator<Item = FrameOrigin> {

@@ -39,6 +39,9 @@ pub struct RunPlan {
     /// What the run takes away from its samples or frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
+    /// The videos of a request have positions of their own each.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_positions: bool,
     /// How often each sample is asked.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub repeat: usize,

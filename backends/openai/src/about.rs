@@ -103,7 +103,16 @@ impl About {
     }
 
     /// Why this server cannot do what a plan asks of it.
+    ///
+    /// vLLM 0.32 takes one list of positions for all videos of a request (`multimodal/media/video.py`), and finds a video of
+    /// an earlier request by its `uuid` under the same settings alone (`multimodal/processing/inputs.py`).
     pub(crate) fn refuses(&self, plan: &RunPlan, sends_frames: bool) -> Option<String> {
+        if let Some(program) = self.program.as_ref().filter(|_| plan.own_positions) {
+            return Some(format!(
+                "{program} takes no frame positions of several videos in a request, which this protocol has: answer with \
+                 --backend candle, or set `agent.clips.own_positions = false` in a protocol file, a variant"
+            ));
+        }
         if let Some(context) = self.context.filter(|context| u64::from(plan.max_tokens) >= *context) {
             return Some(format!(
                 "--max-tokens {} leaves no room in the server's context of {context} tokens: lower it, or serve the \
@@ -185,6 +194,14 @@ mod tests {
         assert!(about("0.17.1", 65536).refuses(&frames, false).unwrap().contains("--channel frames-video"));
         assert_eq!(about("0.32.0", 65536).refuses(&frames, false), None);
         assert_eq!(about("0.17.1", 65536).refuses(&plan(Channel::Image), true), None);
+        let placed = RunPlan { own_positions: true, ..plan(Channel::FramesVideo) };
+        let named = |program: &str| About { program: Some(program.into()), ..About::default() };
+        for program in ["vLLM 0.32.0", "SGLang 0.5.6"] {
+            let why = named(program).refuses(&placed, false).unwrap();
+            assert!(why.starts_with(program) && why.contains("agent.clips.own_positions = false"), "{why}");
+            assert_eq!(named(program).refuses(&frames, false), None);
+        }
+        assert_eq!(About::default().refuses(&placed, false), None, "a server that does not say what it is");
         let why = about("0.18.0", 2048).refuses(&plan(Channel::Image), false).unwrap();
         assert!(why.contains("context of 2048 tokens"), "{why}");
     }

@@ -1,6 +1,7 @@
 //! Request bodies. A prompt of 64 frames is megabytes of base64 that a conversation sends again
 //! each turn: it is copied once, and never looked at for characters to escape.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use paravt_suite::backend::Request;
@@ -57,8 +58,16 @@ pub(crate) fn build(model: &str, request: &Request, fixed: &Fixed, streams: bool
     {
         raw(&mut out, &format!(",\"media_io_kwargs\":{{\"video\":{{\"num_frames\":{frames}}}}}"));
     }
-    if let Some(frames) = frames(request) {
-        write_frames_settings(&mut out, frames);
+    let mut extra = Cow::Borrowed(&fixed.extra);
+    let videos: Vec<&Frames> = frames(request).collect();
+    if !videos.is_empty() {
+        write_frames_settings(&mut out, &videos);
+    }
+    if videos.iter().any(|video| video.keep_size) {
+        let settings = extra.to_mut().entry("mm_processor_kwargs").or_insert_with(|| json!({}));
+        if let Some(settings) = settings.as_object_mut() {
+            settings.insert("do_resize".to_owned(), json!(false));
+        }
     }
     if let Some(template) = &request.chat_template {
         field(&mut out, "chat_template", template);
@@ -73,37 +82,47 @@ pub(crate) fn build(model: &str, request: &Request, fixed: &Fixed, streams: bool
     if streams {
         out.extend_from_slice(b",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
     }
-    for (name, value) in &fixed.extra {
+    for (name, value) in extra.iter() {
         field(&mut out, name, value);
     }
     out.push(b'}');
     out
 }
 
-/// The frames that go out as a video; only such without positions of their own stand in a conversation more than once.
-pub(crate) fn frames(request: &Request) -> Option<&Frames> {
-    request.messages.iter().find_map(|message| match &message.content {
-        Content::Parts(parts) => parts.iter().find_map(|part| match part {
-            Part::Frames(frames) => Some(frames),
-            _ => None,
-        }),
+/// The frames that go out as videos, in order.
+pub(crate) fn frames(request: &Request) -> impl Iterator<Item = &Frames> {
+    let parts = request.messages.iter().filter_map(|message| match &message.content {
+        Content::Parts(parts) => Some(parts),
         Content::Text(_) => None,
+    });
+    parts.flatten().filter_map(|part| match part {
+        Part::Frames(frames) => Some(frames),
+        _ => None,
     })
 }
 
-/// What vLLM has to know of frames that it did not sample (vLLM 0.32, `multimodal/media/video.py`). `num_frames` has to be
-/// there: beside any other field its default of 32 would cut the list off.
-fn write_frames_settings(out: &mut Vec<u8>, frames: &Frames) {
+/// What vLLM has to know of frames that it did not sample (vLLM 0.32, `multimodal/media/video.py`): an object that holds for
+/// every video of the request. Where theirs differ a list has one for each video, which vLLM refuses (`About::refuses`).
+fn write_frames_settings(out: &mut Vec<u8>, videos: &[&Frames]) {
+    let settings: Vec<Value> = videos.iter().copied().map(settings_of).collect();
+    let video = match &settings[..] {
+        [first, others @ ..] if others.iter().all(|other| other == first) => first.clone(),
+        _ => Value::Array(settings),
+    };
+    field(out, "media_io_kwargs", &json!({ "video": video }));
+}
+
+/// `num_frames` has to be there: beside any other field its default of 32 would cut the list of frames off.
+fn settings_of(frames: &Frames) -> Value {
     let (total, rate) = (frames.source_frames(), frames.rate());
-    let video = match frames.even {
-        // The settings are those of the request, not of one video: without a number of frames they fit each of several.
+    match frames.even {
+        // Without a number of frames they fit each of several videos.
         Some(rate) => json!({"num_frames": -1, "fps": rate, "do_sample_frames": false}),
         None => json!({
             "num_frames": frames.images.len(), "fps": rate, "frames_indices": frames.indices(),
             "total_num_frames": total, "duration": total as f64 / rate, "do_sample_frames": false,
         }),
-    };
-    field(out, "media_io_kwargs", &json!({ "video": video }));
+    }
 }
 
 fn size(message: &Message) -> usize {
@@ -316,7 +335,8 @@ mod tests {
     fn several_videos_without_positions_share_the_settings_of_a_request() {
         let image = |byte| Arc::new(Image::new("image/png", vec![byte; 3], 64, 32, None));
         let video = |bytes: &[u8]| {
-            Part::Frames(Frames { images: bytes.iter().map(|&byte| image(byte)).collect(), even: Some(2.0) })
+            let images = bytes.iter().map(|&byte| image(byte)).collect();
+            Part::Frames(Frames { images, even: Some(2.0), keep_size: false })
         };
         let messages = vec![
             Message::parts(Role::User, vec![video(&[1, 2, 3, 3])]),
@@ -328,6 +348,31 @@ mod tests {
         let settings = json!({"video": {"num_frames": -1, "fps": 2.0, "do_sample_frames": false}});
         assert_eq!((&body["media_io_kwargs"], &body["chat_template"]), (&settings, &json!("{{ messages }}")));
         assert_eq!(body["messages"][1]["content"][0]["video_url"]["url"], "data:video/jpeg;base64,BAQE,BQUF");
+    }
+
+    #[test]
+    fn videos_with_positions_of_their_own_have_a_list_of_settings() {
+        let image = |index: usize| {
+            let origin = Some(FrameOrigin { index, time: index as f64 / 25.0 });
+            Arc::new(Image::new("image/png", vec![1; 3], 64, 32, origin))
+        };
+        let video = |indices: [usize; 2], even| {
+            let images = indices.map(image).to_vec();
+            Message::parts(Role::User, vec![Part::Frames(Frames { images, even, keep_size: true })])
+        };
+        let messages = vec![video([0, 50], Some(2.0)), video([50, 75], None), video([50, 75], None)];
+        let request = Request::new(CallId::new("s", "turn2"), messages, Generation::greedy(8));
+        let extra = json!({"mm_processor_kwargs": {"size": {}}, "min_p": 0.1}).as_object().cloned().unwrap();
+        let fixed = Fixed { extra, ..Fixed::default() };
+        let body: Value = serde_json::from_slice(&build("m", &request, &fixed, false)).unwrap();
+        let placed = json!({
+            "num_frames": 2, "fps": 25.0, "frames_indices": [50, 75], "total_num_frames": 76, "duration": 3.04,
+            "do_sample_frames": false,
+        });
+        let even = json!({"num_frames": -1, "fps": 2.0, "do_sample_frames": false});
+        assert_eq!(body["media_io_kwargs"], json!({"video": [even, placed, placed]}));
+        assert_eq!(body["mm_processor_kwargs"], json!({"size": {}, "do_resize": false}));
+        assert_eq!(body["min_p"], json!(0.1));
     }
 
     #[test]

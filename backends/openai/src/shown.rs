@@ -22,6 +22,8 @@ pub(crate) struct Planned {
     pub frames: usize,
     /// Width and height of a frame, where it is encoded here.
     pub size: Option<(u32, u32)>,
+    /// The server's processor leaves it.
+    pub keep_size: bool,
     /// Name of the video, where it goes out by reference.
     pub file: Option<String>,
 }
@@ -29,16 +31,17 @@ pub(crate) struct Planned {
 /// The plan of a request whose prompt tells whether the server follows it: frames that are sent, or a video with more
 /// frames than are planned.
 pub(crate) async fn telling(request: &Request) -> Option<Planned> {
-    if let Some(frames) = crate::body::frames(request) {
+    if let Some(frames) = crate::body::frames(request).next() {
         let size = frames.images.first().map(|image| (image.width, image.height));
-        return Some(Planned { frames: frames.images.len(), size, file: None });
+        let keep_size = frames.keep_size;
+        return Some(Planned { frames: frames.images.len(), size, keep_size, file: None });
     }
     let video = only(request.videos())?;
     let planned = video.nframes?;
     let path: PathBuf = video.path.clone();
     let info = tokio::task::spawn_blocking(move || paravt_suite::media::probe(&path)).await.ok()?.ok()?;
     let file = video.path.file_name().map(|name| name.to_string_lossy().into_owned());
-    (info.frames > planned).then_some(Planned { frames: planned, size: None, file })
+    (info.frames > planned).then_some(Planned { frames: planned, size: None, keep_size: false, file })
 }
 
 fn only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
@@ -141,6 +144,8 @@ pub(crate) fn other_than_planned(
         ));
     }
     let (width, height) = planned.size?;
+    let unbounded = VideoProcessor { min: 0.0, max: f64::INFINITY, ..*processor };
+    let processor = if planned.keep_size { &unbounded } else { processor };
     let tokens = processor.tokens(pairs, (width, height)).filter(|tokens| *tokens != shown.tokens)?;
     Some(format!(
         "the server shows the model {} visual tokens of a video of {frames} frames of {width}x{height}, where {tokens} are \
@@ -210,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_video_with_other_frames_than_planned_is_refused_with_the_flag() {
-        let video = |frames| Planned { frames, size: None, file: Some("a.mp4".to_owned()) };
+        let video = |frames| Planned { frames, size: None, keep_size: false, file: Some("a.mp4".to_owned()) };
         let seen = |pairs, tokens| PromptVideo { pairs, tokens };
         let why = |planned: &Planned, shown| other_than_planned(planned, shown, &VideoProcessor::default());
         assert_eq!(why(&video(64), seen(32, 9)), None);
@@ -220,10 +225,13 @@ mod tests {
             found.contains("about 32 frames of a.mp4, where 64") && found.contains("\"num_frames\": 64"),
             "{found}"
         );
-        let sent = Planned { frames: 8, size: Some((96, 64)), file: None };
+        let sent = Planned { frames: 8, size: Some((96, 64)), keep_size: false, file: None };
         assert_eq!(why(&sent, seen(4, 24)), None);
         let found = why(&sent, seen(2, 12)).unwrap();
         assert!(found.contains("about 4 frames of a video of frames") && found.contains("-1"), "{found}");
+        let kept = Planned { frames: 768, size: Some((448, 256)), keep_size: true, file: None };
+        assert_eq!(why(&kept, seen(384, 384 * 14 * 8)), None);
+        assert!(why(&Planned { keep_size: false, ..kept }, seen(384, 384 * 14 * 8)).is_some());
         let found = why(&sent, seen(4, 16)).unwrap();
         assert!(found.contains("16 visual tokens") && found.contains("where 24 are planned"), "{found}");
     }

@@ -506,6 +506,7 @@ async fn prompts_that_a_server_counts_short_are_noted() {
     let frames = Part::Frames(Frames {
         images: (0..8).map(|_| Arc::new(Image::new("image/jpeg", vec![0; 3], 320, 320, None))).collect(),
         even: Some(1.0),
+        keep_size: false,
     });
     // 100 tokens an image or a pair of frames, 100 of text.
     let mixed = || [images(10), text(400)].concat();

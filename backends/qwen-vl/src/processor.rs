@@ -361,17 +361,25 @@ impl VideoRules {
         bounded(count, size?)
     }
 
-    /// Encoded frames of one size, resized as those of a video.
+    /// Encoded frames of one size, resized as those of a video unless they `keep_size`.
     ///
     /// # Errors
-    /// Damaged ones, sizes that differ, sides too unequal.
-    pub fn frames(&self, encoded: &[&[u8]]) -> Result<Vec<Pixels>, String> {
+    /// Damaged ones, sizes that differ, sides too unequal or, where the size is kept, not of whole tokens.
+    pub fn frames(&self, encoded: &[&[u8]], keep_size: bool) -> Result<Vec<Pixels>, String> {
         let count = encoded.len().max(self.rules.frames);
         let frames = encoded.par_iter().map(|bytes| Pixels::decode(bytes)).collect::<Result<Vec<_>, _>>()?;
         let first = frames.first().ok_or("a video without frames")?;
         let (width, height) = (first.width, first.height);
         if frames.iter().any(|frame| (frame.width, frame.height) != (width, height)) {
             return Err("the frames of a video have several sizes".to_owned());
+        }
+        if keep_size {
+            let factor = self.rules.factor();
+            if [width, height].iter().any(|side| *side == 0 || f64::from(*side) % factor != 0.0) {
+                return Err(format!("frames of {width} by {height}: sides are not multiples of {factor}"));
+            }
+            bounded(count as f64, (width, height))?;
+            return Ok(frames);
         }
         let size = self.frame_size(count, width, height)?;
         match size == (width, height) {

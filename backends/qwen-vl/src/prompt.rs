@@ -283,7 +283,8 @@ impl Prompter {
             Part::Video(video) => self.video(video)?,
             Part::Frames(frames) => {
                 let encoded: Vec<&[u8]> = frames.images.iter().map(|image| image.bytes.as_slice()).collect();
-                let pixels = self.processor.video.frames(&encoded).map_err(Error::Prompt)?;
+                let pixels =
+                    self.processor.video.frames(&encoded, frames.keep_size).map_err(Error::Prompt)?;
                 self.frames(&pixels, &frames.indices(), frames.rate(), frames.source_frames())
             }
             Part::Text(_) => return Ok(None),

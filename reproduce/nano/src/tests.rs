@@ -99,6 +99,7 @@ fn drive(turns: &[Turn], case: &Case<'_>, mode: &PromptMode, max_parallel: usize
             dialect: ToolDialect::Text,
             request: RequestSettings::default(),
             probe: None,
+            own_positions: false,
             repeat: 1,
         },
         frames: Arc::new(CachedFrames::default()),

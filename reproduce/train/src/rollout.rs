@@ -274,6 +274,7 @@ impl Roller {
                 dialect: ToolDialect::Text,
                 request: RequestSettings::default(),
                 probe: None,
+                own_positions: false,
                 repeat: 1,
             },
             frames: Arc::clone(&self.frames),

@@ -115,7 +115,7 @@ impl Kit<'_> {
     ) -> Result<Vec<Part>, RenderError> {
         if policy.sent_as == SentAs::Video && shown.len() > 1 {
             let images = shown.iter().map(|(image, _)| Arc::clone(image)).collect();
-            return Ok(vec![Part::Frames(Frames { images, even: rate })]);
+            return Ok(vec![Part::Frames(Frames { images, even: rate, keep_size: policy.keep_size })]);
         }
         render::labelled(self.protocol(), shown.iter().map(|(image, time)| (image, Some(*time))))
     }

@@ -199,6 +199,7 @@ impl RunConfig {
             dialect: self.dialect.unwrap_or(ToolDialect::Auto),
             request: self.request.clone(),
             probe: self.probe,
+            own_positions: protocol.has_own_positions(),
             repeat: self.repeat.unwrap_or(1),
             mode,
         };

@@ -93,9 +93,12 @@ impl Protocol {
             ));
         }
         if as_video && agent_loop.turns > 1 && agent_loop.clips.is_none() {
-            let problem = "a request has the positions of one video, and calls would add others: write `images`, or \
-                           `agent.clips`, whose videos have none";
+            let problem = "calls would add videos to the request, and nothing says which positions theirs have: write \
+                           `images`, or `agent.clips`";
             return Err(invalid("agent.frames.sent_as", problem));
+        }
+        if !as_video && agent_loop.frames.is_some_and(|frames| frames.keep_size) {
+            return Err(invalid("agent.frames.keep_size", "expected with `sent_as = \"video\"` alone"));
         }
         self.check_clips(agent_loop, as_video)?;
         let encoding = agent_loop.frames.as_ref().map(|frames| frames.encoding);

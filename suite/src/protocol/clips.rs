@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::harness::is_default;
 use super::{SizeRule, Template};
 
 /// Rules of a conversation with a video for each call. `size` of the frames is a rule of `fetch_video`
@@ -14,6 +15,9 @@ pub struct Clips {
     /// Frames per second at which the frames of each video follow on each other to the model, from 0 on, wherever they
     /// are.
     pub fps: f64,
+    /// Frames of a call have their own positions in the place of those at `fps`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub own_positions: bool,
     /// Quality of the JPEG files, of the size in the video, in which the frames of the first message are kept. They are
     /// read from there within the bounds of one frame, in multiples of two tokens, by Pillow's bicubic filter, before they
     /// are sized as a video.

@@ -25,6 +25,9 @@ pub struct FramePolicy {
     /// What the frames of a message are to the model.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sent_as: SentAs,
+    /// The model's processor leaves the frames of a video in their size.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub keep_size: bool,
     /// What is another for long videos.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub long: Option<LongVideos>,
@@ -45,7 +48,16 @@ pub struct LongVideos {
 impl FramePolicy {
     /// Single images of a size, by calls alone.
     pub fn new(size: SizeRule, filter: Filter, encoding: Encoding) -> Self {
-        Self { overview: None, budget: None, size, filter, encoding, sent_as: SentAs::Images, long: None }
+        Self {
+            overview: None,
+            budget: None,
+            size,
+            filter,
+            encoding,
+            sent_as: SentAs::Images,
+            keep_size: false,
+            long: None,
+        }
     }
 
     /// The policy for a video, by its length.

@@ -162,6 +162,12 @@ impl Protocol {
         self.tool.modes.contains(mode)
     }
 
+    /// Whether the videos of a request have positions of their own each.
+    pub fn has_own_positions(&self) -> bool {
+        let clips = self.agent.as_ref().and_then(|agent_loop| agent_loop.clips.as_ref());
+        clips.is_some_and(|clips| clips.own_positions)
+    }
+
     /// Token limit of a reply in a split, where a run gives none.
     pub fn reply_tokens(&self, split: &str) -> u32 {
         let of_split = self.agent.as_ref().and_then(|agent_loop| agent_loop.harness.max_tokens.get(split));

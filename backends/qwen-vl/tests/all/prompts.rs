@@ -64,6 +64,33 @@ fn a_video_of_the_same_bytes_in_another_shape_is_another_one() {
 }
 
 #[test]
+fn each_video_has_its_own_times_and_may_keep_its_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let letters = "IV<>.0123456789 second";
+    let vocabulary: serde_json::Map<String, Value> =
+        letters.chars().enumerate().map(|(id, letter)| (letter.to_string(), json!(id))).collect();
+    let parts = json!({"model": {"type": "BPE", "vocab": vocabulary, "merges": []}});
+    let prompter = prompter(folder.path(), &parts, "{% for message in messages %}V{% endfor %}").unwrap();
+    let written = |size: (u32, u32), keep_size: bool| {
+        let video = |indices: &[usize], even| {
+            let images = indices.iter().map(|&index| black(size.0, size.1, index)).collect();
+            Message::parts(Role::User, vec![Part::Frames(Frames { images, even, keep_size })])
+        };
+        let prompt = prompter.prompt(&[video(&[10, 20, 30, 40], Some(2.0)), video(&[30, 31], None)])?;
+        let text = prompt.ids.iter().map(|&id| letters.chars().nth(id as usize).unwrap());
+        Ok::<String, Error>(text.collect())
+    };
+    let text = written((64, 64), true).unwrap();
+    let times = text.split('<').filter_map(|piece| Some(piece.split_once(" seconds>")?.0));
+    assert_eq!(times.collect::<Vec<_>>(), ["0.2", "1.2", "30.5"], "from 0 on, and where they are");
+    let tokens = |text: &str| text.matches('V').count();
+    assert_eq!(tokens(&text), 3 * 4);
+    assert!(tokens(&written((64, 64), false).unwrap()) > 3 * 4, "the folder's rules have a minimum");
+    let error = written((70, 64), true).unwrap_err().to_string();
+    assert!(error.contains("70 by 64: sides are not multiples of 32"), "{error}");
+}
+
+#[test]
 fn a_turn_goes_on_from_the_tokens_that_were_generated() {
     let folder = tempfile::tempdir().unwrap();
     let template = "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}\

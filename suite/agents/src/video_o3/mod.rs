@@ -221,7 +221,8 @@ async fn answer_call(
         match clip_of_call(kit, clips, policy, call).await {
             Ok((shown, slots)) => {
                 let template = if is_last { &clips.last_response } else { &protocol.crop_response };
-                let video = kit.frame_parts(policy, &shown, Some(clips.fps)).map_err(broken)?;
+                let rate = Some(clips.fps).filter(|_| !clips.own_positions);
+                let video = kit.frame_parts(policy, &shown, rate).map_err(broken)?;
                 let parts = render::clip_response(template, turn, (start, end), &slots, video);
                 let frames = shown.iter().filter_map(|(image, _)| image.origin).collect();
                 (parts.map_err(broken)?, ToolOutcome::Frames { frames })
@@ -397,6 +398,7 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
     };
     let clips = Clips {
         fps: 2.0,
+        own_positions: false,
         stored: Some(75),
         sizes: BTreeMap::from([("lvbench".to_owned(), size(128))]),
         totals: [("coarse", 2048), ("medium", 4096), ("fine", 6144)]

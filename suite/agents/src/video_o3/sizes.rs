@@ -64,6 +64,7 @@ mod tests {
     fn clips(lvbench: SizeRule) -> Clips {
         Clips {
             fps: 2.0,
+            own_positions: false,
             stored: Some(75),
             sizes: BTreeMap::from([("lvbench".to_owned(), lvbench)]),
             totals: BTreeMap::new(),

@@ -163,6 +163,13 @@ fn videos_with_positions_and_calls_do_not_go_together() {
     assert!(blind.to_string().contains("stand around videos"), "{blind}");
 }
 
+#[test]
+fn frames_keep_their_size_as_a_video_alone() {
+    let mut protocol = standin(&paravt_agents::conan::RELEASE);
+    protocol.agent.as_mut().unwrap().frames.as_mut().unwrap().keep_size = true;
+    assert_eq!(protocol.check().unwrap_err().field, "agent.frames.keep_size");
+}
+
 #[tokio::test]
 async fn records_have_the_positions_of_the_frames() {
     let script = Scripted::new(&[("turn0", "<answer>A")]);

@@ -44,23 +44,52 @@ use clips::{Grounding, Sampled, clip, grounding, overview};
 
 /// Video-o3: its rules and its texts.
 pub const AGENT: Agent =
-    Agent { reference: Some(Reference::of("video-o3", &VideoO3)), releases: &[&RELEASE] };
+    Agent { reference: Some(Reference::of(QWEN25VL.name, &VideoO3)), releases: &[&RELEASE] };
 
 const MODEL: &str = "Eval/vlmeval/vlm/video_o3/model.py";
 const PROMPTS: &str = "Eval/vlmeval/vlm/video_o3/prompt.py";
 
+/// What differs between the models of the release.
+struct Model {
+    /// Name of the protocol.
+    name: &'static str,
+    /// Pixels along a side of a visual token.
+    side: u32,
+    /// The model's processor is given the frames' positions, and told to resize none.
+    is_given_positions: bool,
+}
+
+const QWEN25VL: Model = Model { name: "video-o3", side: 28, is_given_positions: false };
+
 /// The release: its texts, and the files whose rules are repeated here.
 pub static RELEASE: Release = Release {
-    name: "video-o3",
+    name: QWEN25VL.name,
     repository: "ZZQ987/Video-o3-Qwen3VL",
     commit: "a6e0973c6e5c8a8478c9ea7aa05304dfa247b2ea",
-    files: &[
+    files: &files(Pinned::new(
+        "Eval/vlmeval/vlm/video_o3/vision_process.py",
+        "4c3dc1713e5e74b5d2fd20e0cab72495831c90d46ae97a1ee0b60bd5a76c50b3",
+    )),
+    texts: &[
+        Text::python("system", MODEL, 8623..9979),
+        Text::python("chat_template", MODEL, 6429..8591),
+        Text::python("clip", MODEL, 13021..13563),
+        Text::python("clip.last", MODEL, 13882..14542),
+        Text::python("error", MODEL, 13595..13854),
+        Text::python("error.last", MODEL, 14656..15165),
+        Text::python("opening", PROMPTS, 1446..1645),
+        Text::python("videomme", PROMPTS, 1682..2153),
+        Text::python("question", PROMPTS, 2198..2650),
+    ],
+    make: |texts, source| make(texts, source, &QWEN25VL),
+};
+
+/// The files of a model, whose videos are read by `reader`.
+const fn files(reader: Pinned) -> [Pinned; 9] {
+    [
         Pinned::new(MODEL, "b9a683d65cedc51a0dbb753d4ced93be77c9576014c1bb84011fd635c4822697"),
         Pinned::new(PROMPTS, "4cc0f698cba8a59f601d35cdc3996bd5113c226172ea7f0a8212155bcc4916fe"),
-        Pinned::new(
-            "Eval/vlmeval/vlm/video_o3/vision_process.py",
-            "4c3dc1713e5e74b5d2fd20e0cab72495831c90d46ae97a1ee0b60bd5a76c50b3",
-        ),
+        reader,
         Pinned::new(
             "Eval/vlmeval/config.py",
             "32019a0ee6bb93d366b296ec68ab363a43028d976dc2a4e27a3392f37522af4a",
@@ -85,20 +114,8 @@ pub static RELEASE: Release = Release {
             "Eval/vlmeval/dataset/video_dataset_config.py",
             "ff1d034023405654bcc18077e066184a51db71b08cdae52981260011c32fcf82",
         ),
-    ],
-    texts: &[
-        Text::python("system", MODEL, 8623..9979),
-        Text::python("chat_template", MODEL, 6429..8591),
-        Text::python("clip", MODEL, 13021..13563),
-        Text::python("clip.last", MODEL, 13882..14542),
-        Text::python("error", MODEL, 13595..13854),
-        Text::python("error.last", MODEL, 14656..15165),
-        Text::python("opening", PROMPTS, 1446..1645),
-        Text::python("videomme", PROMPTS, 1682..2153),
-        Text::python("question", PROMPTS, 2198..2650),
-    ],
-    make,
-};
+    ]
+}
 
 struct VideoO3;
 
@@ -371,7 +388,7 @@ fn chat_template(texts: &Texts) -> Result<String, ImportError> {
     }
 }
 
-fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
+fn make(texts: &Texts, source: Source, model: &Model) -> Result<Protocol, ImportError> {
     let said = |name: &str| named(texts, name, &texts.text(name)?);
     let clip = |text: Template| Template(text.0.into_iter().chain(Template::parse("{frames}").0).collect());
     let opening = |duration: &str| -> Result<Template, ImportError> {
@@ -389,20 +406,21 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
         ("mlvu", within("Question: {question}\nOptions:\n{options}")?),
         ("lvbench", within("{question}")?),
     ];
-    let pixels = |tokens: u32| tokens * 28 * 28;
-    let size = |fewest: u32| SizeRule::Qwen {
-        side: 28,
-        min: u64::from(pixels(fewest)),
-        max: Some(u64::from(pixels(768))),
-        total: Some(pixels(16_384)),
+    let token = model.side * model.side;
+    let size = |fewest: u32, token: u32| SizeRule::Qwen {
+        side: model.side,
+        min: u64::from(fewest * token),
+        max: Some(u64::from(768 * token)),
+        total: Some(16_384 * token),
     };
     let clips = Clips {
         fps: 2.0,
-        own_positions: false,
+        own_positions: model.is_given_positions,
         stored: Some(75),
-        sizes: BTreeMap::from([("lvbench".to_owned(), size(128))]),
+        // Its data set counts in tokens of Qwen2.5-VL, whichever model is asked.
+        sizes: BTreeMap::from([("lvbench".to_owned(), size(128, QWEN25VL.side * QWEN25VL.side))]),
         totals: [("coarse", 2048), ("medium", 4096), ("fine", 6144)]
-            .map(|(sampling, tokens)| (sampling.to_owned(), pixels(tokens)))
+            .map(|(sampling, tokens)| (sampling.to_owned(), tokens * token))
             .into(),
         marks: vec!["<answer>".to_owned(), "</answer>".to_owned()],
         last_response: clip(said("clip.last")?),
@@ -418,7 +436,8 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
         frames: Some(FramePolicy {
             overview: Some(Overview { frames: 768, fps: Some(2.0), at_least: None }),
             sent_as: SentAs::Video,
-            ..FramePolicy::new(size(20), Filter::Bicubic, Encoding::Png)
+            keep_size: model.is_given_positions,
+            ..FramePolicy::new(size(20, token), Filter::Bicubic, Encoding::Png)
         }),
         clips: Some(clips),
         sampling: Sampling {
@@ -438,12 +457,13 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
     };
     let error = said("error")?;
     Ok(Protocol {
+        reference: Some(QWEN25VL.name.to_owned()),
         option_forms: BTreeMap::from([("mlvu".to_owned(), bracketed)]),
         crop_response: clip(said("clip")?),
         call_error: error.clone(),
         crop_error: error,
         ..protocol(Parts {
-            name: RELEASE.name,
+            name: model.name,
             source,
             system: texts.text("system")?,
             tool: ("grounding", 768),

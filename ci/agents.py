@@ -38,13 +38,17 @@ from agents_one_turn import Video
 # Levels of 255, mean over a picture.
 TOLERANCE = 3.0
 LONG = ["videomme", "longvideobench", "mlvu", "lvbench"]
+# The two models of one release.
+VIDEO_O3 = ["video-o3", "video-o3-qwen3vl"]
 SPLITS = {"conan": LONG, "videozoomer": LONG, "eva": LONG, "framethinker": LONG, "video-r1": ["videomme", "mmvu"],
           "videorft": ["videomme", "mmvu"],
           "videochat-r1": ["charades"], "time-r1": ["charades", "videomme"],
-          "longvt": ["videomme", "longvideobench", "lvbench", "charades"], "video-o3": LONG}
+          "longvt": ["videomme", "longvideobench", "lvbench", "charades"], "video-o3": LONG,
+          "video-o3-qwen3vl": LONG}
 CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent",
             "framethinker": "FrameThinker-RL", "video-r1": "Video-R1", "videorft": "VideoRFT",
-            "videochat-r1": "VideoChat-R1", "time-r1": "time-r1", "longvt": "LongVT", "video-o3": "Video-o3-Qwen3VL"}
+            "videochat-r1": "VideoChat-R1", "time-r1": "time-r1", "longvt": "LongVT", "video-o3": "Video-o3-Qwen3VL",
+            "video-o3-qwen3vl": "Video-o3-Qwen3VL"}
 
 
 def clock(seconds: int) -> str:
@@ -131,7 +135,7 @@ def longvt(draw: random.Random) -> str:
 # Stands for the name of the video in scripted calls.
 VIDEO = "VIDEO"
 SCRIPTS = {"conan": conan, "videozoomer": videozoomer, "eva": eva, "longvt": longvt, "video-r1": one_turn, "videorft": one_turn,
-           "videochat-r1": one_turn, "time-r1": one_turn, "video-o3": agents_video_o3.script}
+           "videochat-r1": one_turn, "time-r1": one_turn, **dict.fromkeys(VIDEO_O3, agents_video_o3.script)}
 
 
 def reply(agent: str, messages: list) -> str:
@@ -168,8 +172,8 @@ def stacked(url: str, kept=weakref.WeakValueDictionary()) -> np.ndarray:
     return frames
 
 
-def canonical(message: dict, positions: dict) -> dict:
-    """A message of the chat API; pictures as arrays, `positions` those of the frames of a video."""
+def canonical(message: dict, positions) -> dict:
+    """A message of the chat API; pictures as arrays, `positions` gives those of the frames of each video."""
     content = message.get("content") or ""
     # Calls by name and arguments; a server draws their ids, and which of id and name a result has reaches no template.
     calls = [json.dumps(call["function"], sort_keys=True) for call in message.get("tool_calls") or []]
@@ -182,9 +186,10 @@ def canonical(message: dict, positions: dict) -> dict:
         elif part["type"] == "image_url":
             parts.append(decoded(part["image_url"]["url"].partition(",")[2]))
         else:
-            frames = stacked(part["video_url"]["url"])
-            indices = positions.get("frames_indices", list(range(len(frames))))
-            rate = len(indices) / positions.get("total_num_frames", len(frames)) * positions["fps"]
+            frames, place = stacked(part["video_url"]["url"]), next(positions)
+            assert place["do_sample_frames"] is False
+            indices = place.get("frames_indices", list(range(len(frames))))
+            rate = len(indices) / place.get("total_num_frames", len(frames)) * place["fps"]
             parts.append(Video(frames, indices, rate))
     return {"role": message["role"], "parts": parts, "plain": False}
 
@@ -200,6 +205,8 @@ class Server:
 
     def answer(self, body: dict) -> tuple:
         positions = body.get("media_io_kwargs", {}).get("video", {})
+        # One for each video, or one for all.
+        positions = iter(positions) if isinstance(positions, list) else itertools.repeat(positions)
         sent = body.pop("messages")
         messages = [canonical(message, positions) for message in sent]
         text = self.reply(messages)
@@ -224,7 +231,7 @@ class Server:
 
 def compare(theirs: list, ours: list, where: str, found: list, levels: list, agent: str) -> None:
     # VideoZoomer writes one string with marks for pictures.
-    raw, exact_form = agent == "videozoomer", agent in ("eva", "framethinker", "longvt", "video-o3")
+    raw, exact_form = agent == "videozoomer", agent in ("eva", "framethinker", "longvt", *VIDEO_O3)
     afresh = agent in ("framethinker", "longvt")
     if len(theirs) != len(ours):
         found.append(f"{where}: {len(theirs)} requests / {len(ours)}")
@@ -248,7 +255,7 @@ def compare(theirs: list, ours: list, where: str, found: list, levels: list, age
                     if without_cause(x) != without_cause(y):
                         found.append(f"{here}: {x[-160:]!r} / {y[-160:]!r}")
                 elif isinstance(x, Video):
-                    if x.indices != y.indices or abs(x.fps - y.fps) > 1e-3 or x.frames.shape != y.frames.shape:
+                    if x.indices != y.indices or x.picked != y.picked or abs(x.fps - y.fps) > 1e-3 or x.frames.shape != y.frames.shape:
                         found.append(f"{here}: video of {x.frames.shape}, {x.fps} a second, {x.indices[-9:]} / "
                                      f"{y.frames.shape}, {y.fps}, {y.indices[-9:]}")
                     elif afresh or turn == len(theirs) - 1:
@@ -338,7 +345,7 @@ def main() -> int:
         return int(not agents_rows.compare(checkout, os.path.abspath(arguments.rows), folder, splits, ours))
     failed = False
     for agent in arguments.agents.split(","):
-        name, forms = ("data-long", LONG_FORMS) if agent == "video-o3" else ("data", FORMS)
+        name, forms = ("data-long", LONG_FORMS) if agent in VIDEO_O3 else ("data", FORMS)
         data = os.path.join(folder, name)
         if not os.path.exists(data):
             ours("data", "make", "--out", data, "--videos", "4", "--questions", "3")
@@ -354,8 +361,8 @@ def main() -> int:
             run_theirs = agents_longvt.longvt(checkout, folder, server)
         elif agent == "framethinker":
             run_theirs = agents_framethinker.framethinker(checkout, folder, agents_framethinker.Script())
-        elif agent == "video-o3":
-            run_theirs = agents_video_o3.video_o3(checkout, folder, lambda messages: reply(agent, messages))
+        elif agent in VIDEO_O3:
+            run_theirs = agents_video_o3.video_o3(checkout, folder, lambda messages: reply(agent, messages), agent)
         else:
             name = agent.replace("-", "_")
             module = agents_one_turn if hasattr(agents_one_turn, name) else agents_theirs
@@ -377,7 +384,7 @@ def main() -> int:
                 if record.get("error"):
                     found.append(f"{where}: {record['error']}")
                     continue
-                if agent == "video-o3":
+                if agent in VIDEO_O3:
                     agents_video_o3.placed(conversation, record)
                 theirs, value = run_theirs(split, record["sample"], agents_theirs.video(root, record["sample"]))
                 compare(theirs, conversation, where, found, levels, agent)

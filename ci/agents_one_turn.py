@@ -20,10 +20,12 @@ from agents_theirs import functions, lettered
 
 @dataclasses.dataclass
 class Video:
-    """Frames of one video part: levels (time, height, width, 3), their indices, frames a second of the sample."""
+    """Frames of one video part: levels (time, height, width, 3), their indices, frames a second of the sample, and where the
+    model is given other positions the indices in the video."""
     frames: np.ndarray
     indices: list
     fps: float
+    picked: list = None
 
 
 def stub(name: str, **attributes) -> types.ModuleType:

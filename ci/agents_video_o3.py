@@ -1,4 +1,4 @@
-"""Video-o3's own evaluation for ci/agents.py: its model class, its prompts, its reading of videos and its data sets' frames, as
+"""Video-o3's own evaluation of both models for ci/agents.py: its model class, its prompts, its reading of videos and its data sets' frames, as
 they are. Replaced are the weights: `generate` writes the scripted reply letter by letter, and ends where the release's
 stopping criteria end it; tokens are letters.
 
@@ -6,6 +6,7 @@ The prompt is that of the release's template over its own messages; paravt-bench
 over the messages as vLLM hands them to a template, in which every content is a list.
 """
 import ast
+import contextlib
 import importlib
 import json
 import logging
@@ -45,13 +46,13 @@ def prompt(messages: list, template: str) -> str:
 
 
 def placed(conversation: list, record: dict) -> None:
-    """Gives the frames that paravt-bench sent their indices in the video, which a request does not have."""
+    """Notes which frames of the video paravt-bench sent, which a request does not say."""
     for request in conversation:
         for message, recorded in zip(request["messages"], record["transcript"]["messages"]):
             shown = [[frame["index"] for frame in part["frames"]] for part in recorded["parts"] if "frames" in part]
             for part in message["parts"]:
                 if isinstance(part, Video):
-                    part.indices = shown.pop(0)
+                    part.picked = shown.pop(0)
 
 
 def script(draw: random.Random) -> str:
@@ -79,12 +80,12 @@ def script(draw: random.Random) -> str:
     ])
 
 
-def settings(checkout: str) -> dict:
-    """The arguments of `video-o3` in the release's list of models."""
+def settings(checkout: str, agent: str) -> dict:
+    """The arguments of a model in the release's list."""
     with open(os.path.join(checkout, FOLDER, "config.py"), encoding="utf-8") as file:
         tree = ast.parse(file.read())
     series = next(node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "video_o3_series")
-    call = dict(zip((key.value for key in series.keys), series.values))["video-o3"]
+    call = dict(zip((key.value for key in series.keys), series.values))[agent]
     return {keyword.arg: eval(compile(ast.Expression(keyword.value), "config.py", "eval")) for keyword in call.keywords}
 
 
@@ -189,7 +190,12 @@ class Scripted:
         self.messages, = conversations
         return render(self.messages, chat_template)
 
-    def __call__(self, text, images, videos, padding, return_tensors):
+    def __call__(self, text, images, videos, return_tensors, padding=None, video_metadata=None, do_resize=None,
+                 do_sample_frames=False, fps=None, n_frames=None):
+        # Qwen2.5-VL's release gives no metadata: transformers then takes the frames from 0 on at its rate.
+        assert not do_sample_frames and len(videos) == len(video_metadata or videos)
+        metadata = iter(video_metadata or [{"fps": RATE, "frames_indices": list(range(len(video)))} for video in videos])
+        self.processed = None if do_resize is None else {"do_resize": do_resize}
         videos, picked = list(videos), list(self.picked)
         messages = []
         for message in self.messages:
@@ -200,7 +206,10 @@ class Scripted:
                 else:
                     levels = videos.pop(0).numpy().transpose(0, 2, 3, 1)
                     assert (levels == np.rint(levels)).all()
-                    parts.append(Video(levels.astype(np.uint8), picked.pop(0), RATE))
+                    place = next(metadata)
+                    indices = place["frames_indices"]
+                    rate = len(indices) / (indices[-1] + 1) * place["fps"]
+                    parts.append(Video(levels.astype(np.uint8), indices, rate, picked.pop(0)))
             messages.append({"role": message["role"], "parts": parts, "plain": plain})
         assert not videos and images is None
         self.conversation, self.text = messages, text
@@ -213,7 +222,7 @@ class Scripted:
     def generate(self, input_ids, stopping_criteria, max_new_tokens, do_sample, repetition_penalty, **_):
         keywords, = [criterion.keywords for criterion in stopping_criteria]
         parameters = {"temperature": 0 if not do_sample else None, "max_tokens": max_new_tokens, "stop": keywords,
-                      "repetition_penalty": repetition_penalty, "prompt": self.text}
+                      "repetition_penalty": repetition_penalty, "prompt": self.text, "mm_processor_kwargs": self.processed}
         self.shown.append({"messages": self.conversation, "parameters": parameters})
         row = input_ids
         for letter in self.reply(self.conversation):
@@ -223,23 +232,24 @@ class Scripted:
         return types.SimpleNamespace(sequences=row)
 
 
-def video_o3(checkout: str, folder: str, reply):
+def video_o3(checkout: str, folder: str, reply, agent: str):
     import decord
     import torch
     import transformers
-    folder = os.path.join(folder, "video-o3-theirs")
+    folder = os.path.join(folder, f"{agent}-theirs")
     datasets = Datasets(checkout, folder)
     os.environ["FORCE_QWENVL_VIDEO_READER"] = "decord"
     # Each call that it refuses is logged.
     logging.disable(logging.ERROR)
     sys.modules.update(modules(checkout))
     model = importlib.import_module("vlmeval.vlm.video_o3.model")
-    arguments = settings(checkout)
+    arguments = settings(checkout, agent)
 
     def run(split: str, sample: dict, path: str):
         scripted = Scripted(reply)
         loaded = [mock.patch.object(kind, "from_pretrained", lambda *_, **__: scripted)
-                  for kind in (transformers.AutoProcessor, transformers.Qwen2_5_VLForConditionalGeneration)]
+                  for kind in (transformers.AutoProcessor, transformers.Qwen2_5_VLForConditionalGeneration,
+                               transformers.AutoModelForImageTextToText)]
 
         class Reader(decord.VideoReader):
             def get_batch(self, indices):
@@ -247,7 +257,9 @@ def video_o3(checkout: str, folder: str, reply):
                 return super().get_batch(indices)
 
         dataset = datasets.sets[split]
-        with quietly(folder), loaded[0], loaded[1]:
+        with contextlib.ExitStack() as stack:
+            for entered in [quietly(folder), *loaded]:
+                stack.enter_context(entered)
             chat = model.VideoO3Chat(**arguments)
             line = datasets.line(split, sample, path)
             message = chat.build_prompt(line, dataset)

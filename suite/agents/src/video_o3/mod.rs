@@ -1,13 +1,15 @@
 //! Video-o3 (ZZQ987/Video-o3-Qwen3VL a6e0973, a fork of MCG-NJU/Video-o3): the whole video, then a [clip](clips) of it for
-//! each call, and an answer that is asked for after the eighth. Of its two models the one on Qwen2.5-VL.
+//! each call, and an answer that is asked for after the eighth. Of its two models the one on Qwen2.5-VL;
+//! [`qwen3vl`] has what differs in the other.
 //!
-//! Sources below `Eval/vlmeval`: `vlm/video_o3/model.py` (answer), `dataset/utils` (scores). The release gives its model
+//! Sources below `Eval/vlmeval`: `vlm/video_o3/model.py` (answer), `dataset/utils` (scores). The release gives this model
 //! no positions of the frames: transformers then takes two for a second in every video. Its chat template is not the
 //! model's; a server takes it with each request, but gives it a plain text as a list of one part, which the template
 //! would write in another way than the text that it is in the release. A line that is put into the template makes it a
 //! text again.
 
 pub mod clips;
+pub mod qwen3vl;
 mod sizes;
 
 use std::collections::BTreeMap;
@@ -43,8 +45,10 @@ use crate::agent::{Agent, choice};
 use clips::{Grounding, Sampled, clip, grounding, overview};
 
 /// Video-o3: its rules and its texts.
-pub const AGENT: Agent =
-    Agent { reference: Some(Reference::of(QWEN25VL.name, &VideoO3)), releases: &[&RELEASE] };
+pub const AGENT: Agent = Agent {
+    reference: Some(Reference::of(QWEN25VL.name, &VideoO3)),
+    releases: &[&RELEASE, &qwen3vl::RELEASE],
+};
 
 const MODEL: &str = "Eval/vlmeval/vlm/video_o3/model.py";
 const PROMPTS: &str = "Eval/vlmeval/vlm/video_o3/prompt.py";

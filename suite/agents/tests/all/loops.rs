@@ -20,8 +20,13 @@ use paravt_upstream::import::{Files, Release, Texts};
 
 /// The protocol of a release in the words of its stand-in.
 pub(crate) fn standin(release: &Release) -> Protocol {
+    standin_of(release.name, release)
+}
+
+/// The same in the words of another release's, which has texts of the same names.
+pub(crate) fn standin_of(name: &str, release: &Release) -> Protocol {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../upstream/tests/standin");
-    let words = std::fs::read(folder.join(format!("{}.json", release.name))).unwrap();
+    let words = std::fs::read(folder.join(format!("{name}.json"))).unwrap();
     let words: BTreeMap<String, String> = serde_json::from_slice(&words).unwrap();
     release.with_texts(&Texts::of(words)).unwrap()
 }

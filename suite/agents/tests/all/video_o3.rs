@@ -3,28 +3,38 @@
 use paravt_suite::backend::{Completion, FinishReason, Request, StoppedBy};
 use paravt_suite::evaluate::RunConfig;
 use paravt_suite::fixtures::{Scripted, said};
-use paravt_suite::message::{Content, Part};
+use paravt_suite::message::{Content, Frames, Part};
 use paravt_suite::protocol::{Fidelity, Protocol};
 use paravt_suite::record::{RecordedPart, ToolOutcome};
 
-use crate::loops::{run, standin};
+use crate::loops::{run, standin, standin_of};
 
 fn video_o3() -> Protocol {
     standin(&paravt_agents::video_o3::RELEASE)
+}
+
+/// The model on Qwen3-VL, whose texts are the same.
+fn qwen3vl() -> Protocol {
+    standin_of("video-o3", &paravt_agents::video_o3::qwen3vl::RELEASE)
 }
 
 fn grounding(segment: &str, sampling: &str) -> String {
     format!("<grounding>{{\"temporal_segment\": {segment}, \"sampling_strategy\": \"{sampling}\"}}")
 }
 
-/// Number, width and height of the frames of a message.
-fn video(request: &Request, message: usize) -> (usize, u32, u32, Option<f64>) {
+/// The frames of a message.
+fn frames(request: &Request, message: usize) -> &Frames {
     let Content::Parts(parts) = &request.messages[message].content else { panic!("a text") };
     let frames = parts.iter().find_map(|part| match part {
         Part::Frames(frames) => Some(frames),
         _ => None,
     });
-    let frames = frames.unwrap();
+    frames.unwrap()
+}
+
+/// Number, width and height of the frames of a message, and their rate where they have no positions of their own.
+fn video(request: &Request, message: usize) -> (usize, u32, u32, Option<f64>) {
+    let frames = frames(request, message);
     (frames.images.len(), frames.images[0].width, frames.images[0].height, frames.even)
 }
 
@@ -161,6 +171,55 @@ fn videos_with_positions_and_calls_do_not_go_together() {
     assert_eq!((plan.max_turns, plan.nframes), (8, 768));
     let blind = RunConfig::from_json(r#"{"probe": "blind"}"#).unwrap().plan(&video_o3()).unwrap_err();
     assert!(blind.to_string().contains("stand around videos"), "{blind}");
+}
+
+#[tokio::test]
+async fn the_model_on_qwen3_vl_has_clips_at_their_own_times_in_tokens_of_32_pixels() {
+    let script = Scripted::new(&[
+        ("turn0", &grounding("[10, 12]", "fine")),
+        ("turn1", &grounding("[0, 500.5]", "coarse")),
+        ("turn2", "<answer>B"),
+    ]);
+    let (record, backend) = run(qwen3vl(), "videomme", script).await;
+    assert_eq!(record.agent_score.as_ref().unwrap().score.value, 1.0);
+    let asked = backend.asked.lock().unwrap();
+    assert_eq!(video(&asked[2], 1), (200, 544, 288, Some(2.0)), "of 1152 by 640, not of 1280 by 720");
+    assert_eq!(video(&asked[2], 3), (4, 1152, 640, None));
+    assert_eq!(video(&asked[2], 5), (200, 192, 96, None));
+    let (whole, clip) = (frames(&asked[2], 1), frames(&asked[2], 3));
+    assert_eq!((whole.indices(), whole.rate()), ((0..200).collect(), 2.0));
+    assert_eq!((clip.indices(), clip.rate()), (vec![100, 107, 113, 120], 10.0));
+    assert!([1, 3, 5].iter().all(|&message| frames(&asked[2], message).keep_size));
+}
+
+#[tokio::test]
+async fn lvbench_bounds_frames_in_the_tokens_of_qwen25_vl_whichever_model_is_asked() {
+    for (protocol, size) in [(video_o3(), (476, 252)), (qwen3vl(), (448, 256))] {
+        let script = Scripted::new(&[("turn0", "<answer>B")]);
+        let (_, backend) = run(protocol, "lvbench", script).await;
+        let asked = backend.asked.lock().unwrap();
+        assert_eq!(video(&asked[0], 1), (200, size.0, size.1, Some(2.0)));
+    }
+}
+
+#[test]
+fn the_models_share_all_but_the_processing_of_videos() {
+    let written = |protocol: &Protocol| serde_json::to_value(protocol).unwrap();
+    let (of_25, of_3) = (written(&video_o3()), written(&qwen3vl()));
+    let mut same = of_3.clone();
+    assert_eq!(of_3["name"], "video-o3-qwen3vl");
+    same["name"] = of_25["name"].clone();
+    let agent = &mut same["agent"];
+    assert_eq!(agent["clips"].as_object_mut().unwrap().remove("own_positions"), Some(true.into()));
+    for field in ["sizes", "totals"] {
+        assert_ne!(agent["clips"][field], of_25["agent"]["clips"][field]);
+        agent["clips"][field] = of_25["agent"]["clips"][field].clone();
+    }
+    assert_eq!(agent["frames"].as_object_mut().unwrap().remove("keep_size"), Some(true.into()));
+    agent["frames"]["size"] = of_25["agent"]["frames"]["size"].clone();
+    assert_eq!(same, of_25);
+    let plan = |protocol: &Protocol| RunConfig::default().plan(protocol).unwrap();
+    assert!(plan(&qwen3vl()).own_positions && !plan(&video_o3()).own_positions, "servers refuse the first");
 }
 
 #[test]

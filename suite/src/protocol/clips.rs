@@ -23,7 +23,10 @@ pub struct Clips {
     /// are sized as a video.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored: Option<u8>,
-    /// Size of a frame of the first message in single splits; elsewhere, and in calls, it is `size`.
+    /// Fewest pixels of a frame of the first message in single splits; elsewhere, and in calls, those of `size`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub least: BTreeMap<String, u64>,
+    /// Size of a frame of the first message in single splits, where more than the fewest pixels differs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sizes: BTreeMap<String, SizeRule>,
     /// Most pixels of half the frames of a call, in the place of `total` of `size`, by the name of its sampling.

@@ -417,12 +417,23 @@ fn make(texts: &Texts, source: Source, model: &Model) -> Result<Protocol, Import
         max: Some(u64::from(768 * token)),
         total: Some(16_384 * token),
     };
+    // The data set LVBench counts in tokens of Qwen2.5-VL, whichever model is asked.
+    let of_data = QWEN25VL.side * QWEN25VL.side;
+    let counts_alike = token == of_data;
     let clips = Clips {
         fps: 2.0,
         own_positions: model.is_given_positions,
         stored: Some(75),
-        // Its data set counts in tokens of Qwen2.5-VL, whichever model is asked.
-        sizes: BTreeMap::from([("lvbench".to_owned(), size(128, QWEN25VL.side * QWEN25VL.side))]),
+        least: if counts_alike {
+            BTreeMap::from([("lvbench".to_owned(), u64::from(128 * token))])
+        } else {
+            BTreeMap::new()
+        },
+        sizes: if counts_alike {
+            BTreeMap::new()
+        } else {
+            BTreeMap::from([("lvbench".to_owned(), size(128, of_data))])
+        },
         totals: [("coarse", 2048), ("medium", 4096), ("fine", 6144)]
             .map(|(sampling, tokens)| (sampling.to_owned(), tokens * token))
             .into(),

@@ -20,7 +20,13 @@ pub(super) fn first_sizes(
     size: (u32, u32),
     count: usize,
 ) -> Result<Sizes, String> {
-    let rule = clips.sizes.get(split).copied().unwrap_or(rule);
+    let rule = match (clips.sizes.get(split), rule, clips.least.get(split)) {
+        (Some(&rule), ..) => rule,
+        (None, SizeRule::Qwen { side, max, total, .. }, Some(&min)) => {
+            SizeRule::Qwen { side, min, max, total }
+        }
+        _ => rule,
+    };
     let Some(quality) = clips.stored else { return Ok((rule.apply(size, 1.0, count)?, None)) };
     let read = match rule {
         SizeRule::Qwen { side, min, max, .. } => {
@@ -61,12 +67,14 @@ mod tests {
         SizeRule::Qwen { side, min, max, total: Some(16_384 * token) }
     }
 
-    fn clips(lvbench: SizeRule) -> Clips {
+    fn clips(least: Option<u64>, size: Option<SizeRule>) -> Clips {
+        let lvbench = || "lvbench".to_owned();
         Clips {
             fps: 2.0,
             own_positions: false,
             stored: Some(75),
-            sizes: BTreeMap::from([("lvbench".to_owned(), lvbench)]),
+            least: least.into_iter().map(|least| (lvbench(), least)).collect(),
+            sizes: size.into_iter().map(|size| (lvbench(), size)).collect(),
             totals: BTreeMap::new(),
             marks: Vec::new(),
             last_response: Template::default(),
@@ -78,7 +86,7 @@ mod tests {
     /// Sizes of `fetch_video` (ZZQ987/Video-o3-Qwen3VL a6e0973, `Eval/vlmeval/vlm/video_o3/vision_process.py`).
     #[test]
     fn frames_are_read_in_the_bounds_of_one_and_sized_in_those_of_all() {
-        let (clips, rule) = (clips(rule(28, 128)), rule(28, 20));
+        let (clips, rule) = (clips(Some(128 * 784), None), rule(28, 20));
         let stored = Some(Stored { quality: 75, size: (1008, 560) });
         let first = |split: &str| first_sizes(&clips, split, rule, (1280, 720), 768);
         assert_eq!(first("videomme"), Ok(((224, 112), stored)));
@@ -93,7 +101,7 @@ mod tests {
     fn tokens_of_32_pixels_have_sides_and_bounds_of_their_own() {
         let lvbench =
             SizeRule::Qwen { side: 32, min: 128 * 784, max: Some(768 * 784), total: Some(16_384 * 784) };
-        let (clips, rule) = (clips(lvbench), rule(32, 20));
+        let (clips, rule) = (clips(None, Some(lvbench)), rule(32, 20));
         let first = |split: &str, size, count| first_sizes(&clips, split, rule, size, count);
         let stored = |size| Some(Stored { quality: 75, size });
         assert_eq!(first("videomme", (1280, 720), 768), Ok(((256, 128), stored((1152, 640)))));

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use paravt_files::sha256;
+use paravt_suite::plan::RunPlan;
 use paravt_suite::record::Record;
 use serde_json::{Map, Value, json};
 
@@ -36,6 +37,16 @@ pub(super) trait Harness {
 
     /// A line of the samples file.
     fn line(&self, evaluation: &Evaluation<'_>, record: &Record) -> Value;
+}
+
+/// Arguments of `generate` of transformers, with how tokens are drawn.
+pub(super) fn sampled_by(plan: &RunPlan, mut arguments: Value) -> Value {
+    arguments["temperature"] = plan.temperature.into();
+    arguments["do_sample"] = (plan.temperature > 0.0).into();
+    for (name, value) in plan.request.sampling.numbers() {
+        arguments[name] = value;
+    }
+    arguments
 }
 
 /// Writes a folder per model: a results file per start, a samples file per task.

@@ -7,7 +7,7 @@ use paravt_suite::record::Record;
 use serde_json::{Value, json};
 
 use super::evaluation::{Evaluation, prompt};
-use super::harness::{Harness, sample_hash};
+use super::harness::{Harness, sample_hash, sampled_by};
 
 pub(super) struct LmEval;
 
@@ -30,14 +30,7 @@ impl Harness for LmEval {
 
     fn generation(&self, evaluation: &Evaluation<'_>) -> Value {
         let plan = &evaluation.run.manifest.plan;
-        json!({
-            "max_gen_toks": plan.max_tokens,
-            "temperature": plan.temperature,
-            "do_sample": plan.temperature > 0.0,
-            "top_p": plan.request.sampling.top_p,
-            "top_k": plan.request.sampling.top_k,
-            "until": plan.request.sampling.stop,
-        })
+        sampled_by(plan, json!({ "max_gen_toks": plan.max_tokens, "until": plan.request.sampling.stop }))
     }
 
     fn error_names(&self) -> &'static [&'static str] {

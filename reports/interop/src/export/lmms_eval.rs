@@ -7,7 +7,7 @@ use paravt_suite::record::Record;
 use serde_json::{Value, json};
 
 use super::evaluation::{Evaluation, prompt, tokens};
-use super::harness::{Harness, sample_hash};
+use super::harness::{Harness, sample_hash, sampled_by};
 
 pub(super) struct LmmsEval;
 
@@ -30,13 +30,7 @@ impl Harness for LmmsEval {
 
     fn generation(&self, evaluation: &Evaluation<'_>) -> Value {
         let plan = &evaluation.run.manifest.plan;
-        json!({
-            "max_new_tokens": plan.max_tokens,
-            "temperature": plan.temperature,
-            "do_sample": plan.temperature > 0.0,
-            "top_p": plan.request.sampling.top_p,
-            "top_k": plan.request.sampling.top_k,
-        })
+        sampled_by(plan, json!({ "max_new_tokens": plan.max_tokens }))
     }
 
     fn error_names(&self) -> &'static [&'static str] {

@@ -65,7 +65,7 @@ pub(crate) fn world() -> &'static Path {
     &WORLD
 }
 
-/// A folder of this build for all tests. It is no temporary one: nothing drops what a static holds.
+/// A folder that all tests of a build share, below its target directory: a `TempDir` in a static is never removed.
 fn shared(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("paravt-bench").join(name);
     let (binary, tests) = (Path::new(env!("CARGO_BIN_EXE_paravt-bench")), std::env::current_exe().unwrap());

@@ -160,6 +160,19 @@ impl RunConfig {
         self.max_parallel.unwrap_or(5)
     }
 
+    fn crop(&self) -> CropMode {
+        self.crop.unwrap_or(CropMode::Frames)
+    }
+
+    fn temperature(&self) -> f64 {
+        self.temperature.unwrap_or(0.0)
+    }
+
+    /// Dialect of tool calls, before an agent's protocol resolves `auto`.
+    pub(super) fn dialect(&self) -> ToolDialect {
+        self.dialect.unwrap_or(ToolDialect::Auto)
+    }
+
     /// The configuration with its defaults written out: an identity that does not change where one is given by name.
     #[must_use]
     pub fn with_defaults(&self) -> Self {
@@ -168,9 +181,9 @@ impl RunConfig {
             nframes: Some(self.nframes()),
             max_turns: Some(self.max_turns()),
             max_parallel: Some(self.max_parallel()),
-            crop: self.crop.or(Some(CropMode::Frames)),
-            temperature: self.temperature.or(Some(0.0)),
-            dialect: self.dialect.or(Some(ToolDialect::Auto)),
+            crop: Some(self.crop()),
+            temperature: Some(self.temperature()),
+            dialect: Some(self.dialect()),
             concurrency: Some(self.concurrency()),
             ..self.clone()
         }
@@ -192,11 +205,11 @@ impl RunConfig {
             nframes: if protocol.agent.is_none() { paired_frames(nframes) } else { nframes },
             max_turns: self.max_turns(),
             max_parallel: self.max_parallel(),
-            crop: self.crop.unwrap_or(CropMode::Frames),
+            crop: self.crop(),
             max_tokens: self.max_tokens.unwrap_or(protocol.max_tokens),
-            temperature: self.temperature.unwrap_or(0.0),
+            temperature: self.temperature(),
             seed: self.seed,
-            dialect: self.dialect.unwrap_or(ToolDialect::Auto),
+            dialect: self.dialect(),
             request: self.request.clone(),
             probe: self.probe,
             own_positions: protocol.has_own_positions(),

@@ -70,7 +70,7 @@ impl RunConfig {
             max_turns: Some(agent_loop.turns - 1),
             max_parallel: Some(0),
             temperature: self.temperature.or(Some(agent_loop.sampling.temperature)),
-            dialect: Some(match self.dialect.unwrap_or(ToolDialect::Auto) {
+            dialect: Some(match self.dialect() {
                 // An agent whose tool is declared through the chat API is answered through it.
                 ToolDialect::Auto if protocol.chat_tools.is_some() => ToolDialect::Native,
                 ToolDialect::Auto => ToolDialect::Text,

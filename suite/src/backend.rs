@@ -1,5 +1,7 @@
 //! `Backend`: the interface of every model, in this process or on a server.
 
+mod placement;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::message::{Content, Message, Part, StructuredCall, VideoPart};
 use crate::plan::RunPlan;
 use crate::settings::{SamplingParams, ToolDialect};
+
+pub use placement::{Placement, Seat};
 
 /// Something that answers conversations.
 pub trait Backend: Send + Sync {

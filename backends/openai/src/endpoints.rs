@@ -1,9 +1,11 @@
-//! Several servers: the least loaded healthy one is next; failing ones are ejected with exponential back-off.
+//! Several servers: a conversation keeps its own as long as that is healthy; failing ones are ejected with exponential
+//! back-off.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use paravt_suite::backend::{Placement, Request, Seat};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
@@ -30,30 +32,14 @@ pub(crate) struct Endpoint {
     pub listed: OnceLock<Value>,
     /// Whether it shows the model the planned frames of a video, or why not; empty until one could tell.
     pub frames: OnceCell<Result<(), String>>,
-    busy: AtomicUsize,
     failures: AtomicU32,
     resting_until: Mutex<Option<Instant>>,
-}
-
-/// Counts a request as long as it lives.
-pub(crate) struct Busy<'a>(&'a Endpoint);
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        self.0.busy.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Endpoint {
     /// Address of what is not part of the OpenAI API.
     pub(crate) fn root(&self) -> &str {
         self.base.strip_suffix("/v1").unwrap_or(&self.base)
-    }
-
-    /// Marks a request in flight.
-    pub(crate) fn busy(&self) -> Busy<'_> {
-        self.busy.fetch_add(1, Ordering::Relaxed);
-        Busy(self)
     }
 
     /// A request worked.
@@ -93,7 +79,10 @@ pub(crate) fn strip(url: &mut reqwest::Url) {
 
 /// All servers.
 #[derive(Debug)]
-pub(crate) struct Endpoints(Vec<Arc<Endpoint>>);
+pub(crate) struct Endpoints {
+    all: Vec<Arc<Endpoint>>,
+    placement: Placement,
+}
 
 impl Endpoints {
     /// Checks the URLs.
@@ -126,44 +115,48 @@ impl Endpoints {
                 checked: AtomicBool::new(false),
                 listed: OnceLock::new(),
                 frames: OnceCell::new(),
-                busy: AtomicUsize::new(0),
                 failures: AtomicU32::new(0),
                 resting_until: Mutex::new(None),
             }));
         }
-        if endpoints.is_empty() { Err("no base URL is given".to_owned()) } else { Ok(Self(endpoints)) }
+        if endpoints.is_empty() {
+            return Err("no base URL is given".to_owned());
+        }
+        Ok(Self { placement: Placement::new(endpoints.len()), all: endpoints })
     }
 
-    /// The least loaded healthy server; where all are ejected, the one that returns first. The server on which this
-    /// request has `just_failed` is taken only if no other is healthy, and those that `refused` it only if all did.
-    pub(crate) fn pick(
+    /// Opens a request at one of the healthy servers; where all are ejected, at the one that returns first. The server on
+    /// which this request has `just_failed` is taken only if no other is healthy, and those that `refused` it only if all
+    /// did.
+    pub(crate) fn open(
         &self,
+        request: &Request,
         just_failed: Option<&Arc<Endpoint>>,
         refused: &[Arc<Endpoint>],
-    ) -> Arc<Endpoint> {
+    ) -> (Arc<Endpoint>, Seat<'_>) {
         let now = Instant::now();
-        let key = |endpoint: &&Arc<Endpoint>| {
+        let seat = self.placement.seat(request, |place| {
+            let endpoint = &self.all[place];
             let again = just_failed.is_some_and(|failed| Arc::ptr_eq(failed, endpoint));
             let refused = refused.iter().any(|other| Arc::ptr_eq(other, endpoint));
-            (refused, endpoint.rests_for(now), again, endpoint.busy.load(Ordering::Relaxed))
-        };
-        // `new` refuses an empty list.
-        self.0.iter().min_by_key(key).map_or_else(|| Arc::clone(&self.0[0]), Arc::clone)
+            (refused, endpoint.rests_for(now), again)
+        });
+        (Arc::clone(&self.all[seat.place()]), seat)
     }
 
     /// All servers.
     pub(crate) fn all(&self) -> &[Arc<Endpoint>] {
-        &self.0
+        &self.all
     }
 
     /// The URLs, for the manifest, without credentials.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.0.iter().map(|endpoint| endpoint.name.clone()).collect()
+        self.all.iter().map(|endpoint| endpoint.name.clone()).collect()
     }
 
     /// User names and passwords of the URLs, as written and as decoded.
     pub(crate) fn credentials(&self) -> Vec<String> {
-        let urls = self.0.iter().filter_map(|endpoint| reqwest::Url::parse(&endpoint.base).ok());
+        let urls = self.all.iter().filter_map(|endpoint| reqwest::Url::parse(&endpoint.base).ok());
         urls.flat_map(|url| {
             let decode =
                 |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
@@ -179,41 +172,52 @@ impl Endpoints {
 
 #[cfg(test)]
 mod tests {
+    use paravt_suite::backend::{CallId, Generation};
+
     use super::*;
+
+    fn request(sample: &str) -> Request {
+        Request::new(CallId::new(sample, "turn0"), vec![], Generation::greedy(1))
+    }
 
     #[test]
     fn a_server_that_refused_a_request_is_asked_last() {
         let all = Endpoints::new(&["http://a/v1".into(), "http://b/v1".into()]).unwrap();
-        let first = all.pick(None, &[]);
-        let second = all.pick(None, &[Arc::clone(&first)]);
+        let (first, _) = all.open(&request("a"), None, &[]);
+        let (second, _open) = all.open(&request("a"), None, &[Arc::clone(&first)]);
         assert_ne!(first.base, second.base);
-        let _busy = second.busy();
-        assert_eq!(all.pick(None, &[Arc::clone(&first)]).base, second.base, "busy, but it may answer");
+        let (again, _) = all.open(&request("b"), None, &[Arc::clone(&first)]);
+        assert_eq!(again.base, second.base, "busy, but it may answer");
     }
 
     #[test]
-    fn least_loaded_healthy_endpoint_is_next_and_failing_ones_back_off() {
+    fn the_least_busy_healthy_server_is_next_and_failing_ones_back_off() {
         let all = Endpoints::new(&["http://a/v1/".into(), "http://b/v1".into()]).unwrap();
-        let first = all.pick(None, &[]);
-        let _busy = first.busy();
-        let second = all.pick(None, &[]);
+        let next = |sample| all.open(&request(sample), None, &[]).0;
+        let (first, _open) = all.open(&request("a"), None, &[]);
+        let second = next("b");
         assert_ne!(first.base, second.base);
         for _ in 0..STRIKES {
             second.failed();
         }
-        assert_eq!(all.pick(None, &[]).base, first.base, "busy but well");
+        assert_eq!(next("b").base, first.base, "busy but well");
         second.succeeded();
-        assert_eq!(all.pick(None, &[]).base, second.base);
-        assert_eq!(all.pick(Some(&second), &[]).base, first.base, "a second try goes elsewhere");
+        assert_eq!(next("c").base, second.base);
+        assert_eq!(next("b").base, first.base, "the conversation has moved");
+        assert_eq!(
+            all.open(&request("c"), Some(&second), &[]).0.base,
+            first.base,
+            "a second try goes elsewhere"
+        );
     }
 
     #[test]
     fn simultaneous_failures_cause_one_back_off() {
         let all = Endpoints::new(&["http://a/v1".into()]).unwrap();
         for _ in 0..100 {
-            all.pick(None, &[]).failed();
+            all.all()[0].failed();
         }
-        let rest = all.pick(None, &[]).rests_for(Instant::now());
+        let rest = all.all()[0].rests_for(Instant::now());
         assert!(rest > Duration::ZERO && rest <= FIRST_REST, "{rest:?}");
     }
 

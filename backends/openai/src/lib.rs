@@ -1,7 +1,8 @@
 #![forbid(unsafe_code)]
 //! Chat completions against any OpenAI-compatible server (vLLM, SGLang, transformers serve, …).
 //!
-//! Several servers share the work, least busy first; one that fails is set aside and tried again.
+//! Several servers share the work; the turns and questions of a video stay on one of them, which has its frames in its
+//! prefix cache. One that fails is set aside and tried again.
 //! Failures are retried by class and never become answers.
 //!
 //! ```no_run
@@ -426,11 +427,9 @@ impl OpenAi {
             let permit = self.limit.acquire().await;
             // The wait for a permit is the client's own.
             let started = *first_try.get_or_insert_with(Instant::now);
-            let endpoint = self.endpoints.pick(just_failed.as_ref(), &refused);
-            let outcome = {
-                let _busy = endpoint.busy();
-                self.try_once(&endpoint, request, &body, started).await
-            };
+            let (endpoint, seat) = self.endpoints.open(request, just_failed.as_ref(), &refused);
+            let outcome = self.try_once(&endpoint, request, &body, started).await;
+            drop(seat);
             tries += 1;
             permit.finished(outcome.as_ref().err().is_some_and(Failure::is_pushback));
             match outcome {

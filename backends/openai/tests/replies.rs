@@ -81,8 +81,10 @@ fn config(servers: &[&Server]) -> Config {
     }
 }
 
+/// Asks for a sample that nobody has asked for.
 async fn ask(client: &OpenAi) -> Result<Completion, BackendError> {
-    let id = CallId::new("s", "turn0");
+    static SAMPLES: AtomicUsize = AtomicUsize::new(0);
+    let id = CallId::new(SAMPLES.fetch_add(1, Ordering::SeqCst).to_string(), "turn0");
     let request = Request::new(id, vec![Message::text(Role::User, "A or B?")], Generation::greedy(8));
     client.complete(&request).await
 }

@@ -1,8 +1,9 @@
 //! Several servers, failing and overloaded ones, each a real server on a port of its own.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::extract::State;
@@ -10,13 +11,14 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use futures::StreamExt as _;
 use futures::future::join_all;
 use paravt_backend_openai::{Config, OpenAi};
 use paravt_suite::backend::{
     Backend as _, BackendError, CallId, Completion, ErrorClass, Generation, Request,
 };
-use paravt_suite::message::{Message, Role};
-use serde_json::json;
+use paravt_suite::message::{Message, Part, Role, Spread, VideoPart};
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 /// One server: answers with `status` as soon as the gate lets a request through.
@@ -26,6 +28,8 @@ struct Server {
     retry_after: AtomicUsize,
     hits: AtomicUsize,
     in_flight: AtomicUsize,
+    /// The videos of all requests.
+    videos: Mutex<Vec<String>>,
     gate: Semaphore,
 }
 
@@ -46,6 +50,7 @@ impl Server {
             retry_after: AtomicUsize::new(0),
             hits: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
+            videos: Mutex::default(),
             gate: Semaphore::new(0),
         });
         let app = Router::new()
@@ -78,7 +83,10 @@ async fn models(State(server): State<Arc<Server>>) -> Response {
     (status, Json(json!({"data": [{"id": "listed"}]}))).into_response()
 }
 
-async fn complete(State(server): State<Arc<Server>>) -> Response {
+async fn complete(State(server): State<Arc<Server>>, Json(body): Json<Value>) -> Response {
+    if let Some(url) = body["messages"][0]["content"][0]["video_url"]["url"].as_str() {
+        server.videos.lock().unwrap().push(url.to_owned());
+    }
     server.hits.fetch_add(1, Ordering::SeqCst);
     server.in_flight.fetch_add(1, Ordering::SeqCst);
     server.gate.acquire().await.unwrap().forget();
@@ -107,9 +115,12 @@ async fn client(servers: &[&Arc<Server>]) -> OpenAi {
     OpenAi::connect(config(servers.iter().map(|server| server.url.clone()).collect())).await.unwrap()
 }
 
+/// Asks for a sample that nobody has asked for.
 async fn ask(client: &OpenAi) -> Result<Completion, BackendError> {
+    static SAMPLES: AtomicUsize = AtomicUsize::new(0);
+    let sample = SAMPLES.fetch_add(1, Ordering::SeqCst).to_string();
     let request = Request {
-        id: CallId::new("s", "turn0"),
+        id: CallId::new(sample, "turn0"),
         messages: vec![Message::text(Role::User, "A or B?")],
         generation: Generation::greedy(8),
         tools: None,
@@ -171,6 +182,52 @@ async fn the_least_busy_server_is_next() {
     assert_eq!((busy.hits(), free.hits()), (1, 5));
     busy.open_gate();
     all_answered(held).await;
+}
+
+/// Two turns about a video with the pause of a crop between them.
+async fn converse(client: Arc<OpenAi>, sample: usize, video: String) {
+    let video = VideoPart { path: video.into(), nframes: None, spread: Spread::default() };
+    let mut messages = vec![Message::parts(Role::User, vec![Part::Video(video)])];
+    for turn in 0..2_usize {
+        let id = CallId::new(sample.to_string(), format!("turn{turn}"));
+        let request = Request::new(id, messages.clone(), Generation::greedy(8));
+        messages.push(Message::text(Role::Assistant, client.complete(&request).await.unwrap().text));
+        messages.push(Message::text(Role::User, "The frames of the crop."));
+        tokio::time::sleep(Duration::from_millis(5 + (sample % 7) as u64)).await;
+    }
+}
+
+/// Videos of each server's requests and how many requests it had of each.
+fn counts(servers: &[Arc<Server>]) -> Vec<BTreeMap<String, usize>> {
+    let count = |server: &Arc<Server>| {
+        let mut videos = BTreeMap::new();
+        for video in server.videos.lock().unwrap().iter() {
+            *videos.entry(video.clone()).or_default() += 1;
+        }
+        videos
+    };
+    servers.iter().map(count).collect()
+}
+
+#[tokio::test]
+async fn turns_and_questions_of_a_video_stay_on_their_server() {
+    let mut servers = Vec::new();
+    for _ in 0..4 {
+        servers.push(Server::open().await);
+    }
+    let client = Arc::new(client(&servers.iter().collect::<Vec<_>>()).await);
+    let conversations =
+        (0..240).map(|sample| converse(Arc::clone(&client), sample, format!("/v/{}.mp4", sample / 4)));
+    futures::stream::iter(conversations).buffer_unordered(16).collect::<Vec<()>>().await;
+    let counts = counts(&servers);
+    let of_video = |video: usize| {
+        let url = format!("file:///v/{video}.mp4");
+        counts.iter().map(|videos| videos.get(&url).copied().unwrap_or_default()).max().unwrap()
+    };
+    let together: usize = (0..60).map(of_video).sum();
+    assert!(together * 100 >= 95 * 480, "{together} of 480 requests");
+    let fullest = counts.iter().map(|videos| videos.values().sum::<usize>()).max().unwrap();
+    assert!(fullest * 100 <= 125 * 120, "{fullest} where the mean is 120");
 }
 
 #[tokio::test]

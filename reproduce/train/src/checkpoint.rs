@@ -162,7 +162,6 @@ impl Checkpoints {
         }
         let learner = Learner::load(base, compute)?;
         let optimizer = new_optimizer(optimizer, &learner)?;
-        optimizer.round_weights()?;
         Ok(Start { learner, optimizer, progress: P::default(), log: Log::open(&path, 0)? })
     }
 }

@@ -8,8 +8,7 @@ use paravt_qwen_vl::ops::{self, Precision};
 
 use crate::error::Result;
 
-/// Device and precision of a trainer. The number type of weights, gradients and optimiser state is set apart from it, by
-/// [`StatePrecision`](crate::optimizer::StatePrecision).
+/// Device and precision of a trainer, whose weights, gradients and optimiser state are f32.
 #[derive(Debug, Clone)]
 pub struct Compute {
     place: ops::Device,

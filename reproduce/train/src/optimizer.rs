@@ -2,8 +2,6 @@
 //!
 //! Source: `torch.optim.AdamW` (decoupled decay, bias-corrected) and `torch.nn.utils.clip_grad_norm_`.
 
-mod bf16;
-
 use std::collections::BTreeMap;
 
 use candle_core::backprop::GradStore;
@@ -25,25 +23,6 @@ pub enum Decay {
     Matrices,
 }
 
-/// Number type that weights, gradients and moments are kept in between steps.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StatePrecision {
-    /// f32, whatever the activations are: a step is far smaller than the last bit of a bfloat16 weight.
-    #[default]
-    F32,
-    /// bfloat16, rounded after every operation as torch stores it: what both released trainers do
-    /// (`train/runner.py:71-76` and `fsdp2_trainer.py:170-177` of ParaVT cf55249's lmms-engine). Most weights are too
-    /// large to be moved by a step.
-    Bf16,
-}
-
-impl StatePrecision {
-    fn is_f32(&self) -> bool {
-        *self == Self::F32
-    }
-}
-
 /// Knobs of the optimiser.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -62,9 +41,6 @@ pub struct AdamWConfig {
     pub decay: Decay,
     /// Maximum global norm of the gradients; 0 disables clipping.
     pub max_grad_norm: f64,
-    /// Number type of weights, gradients and moments.
-    #[serde(skip_serializing_if = "StatePrecision::is_f32")]
-    pub numbers: StatePrecision,
     /// Beginnings of the names of weights that are not trained: no gradient of theirs counts in the norm, and they do
     /// not decay. PyVision-RL freezes the vision tower with its mergers (`workers/fsdp_workers.py:243-258` of `62ca599`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -81,13 +57,12 @@ impl Default for AdamWConfig {
             weight_decay: 0.01,
             decay: Decay::All,
             max_grad_norm: 1.0,
-            numbers: StatePrecision::F32,
             freeze: Vec::new(),
         }
     }
 }
 
-/// Moments of one weight, of the optimiser's number type, in its shape, and the steps that it took part in: a weight
+/// Moments of one weight, f32, in its shape, and the steps that it took part in: a weight
 /// that first gets a gradient late has its moments corrected as in its own first steps.
 struct Moments {
     first: Tensor,
@@ -237,36 +212,16 @@ impl AdamW {
         self.steps
     }
 
-    /// Rounds the weights to the optimiser's number type; before the first step.
-    ///
-    /// # Errors
-    /// Tensor arithmetic.
-    pub fn round_weights(&self) -> Result<()> {
-        if self.config.numbers == StatePrecision::Bf16 {
-            for weight in self.weights.values() {
-                weight.set(&bf16::rounded(&weight.var.as_tensor().detach())?)?;
-            }
-        }
-        Ok(())
-    }
-
     /// One step at `factor` times the peak learning rate. Gives the norm of the gradients before clipping.
     /// Gradients that are no numbers change nothing and are an error.
     ///
     /// # Errors
     /// Tensor arithmetic; a norm that is not finite.
     pub fn step(&mut self, gradients: &Gradients, factor: f64) -> Result<f64> {
-        let AdamWConfig {
-            learning_rate, beta1, beta2, eps, weight_decay, decay, max_grad_norm, numbers, ..
-        } = self.config;
+        let AdamWConfig { learning_rate, beta1, beta2, eps, weight_decay, decay, max_grad_norm, .. } =
+            self.config;
         let gradients = &gradients.only(&self.weights);
-        let (rounded, norm) = match numbers {
-            StatePrecision::F32 => (None, gradients.norm()?),
-            StatePrecision::Bf16 => {
-                let (clipped, norm) = bf16::clipped(gradients, max_grad_norm)?;
-                (Some(clipped), norm)
-            }
-        };
+        let norm = gradients.norm()?;
         if !norm.is_finite() {
             let name = "the norm of the gradients".to_owned();
             return Err(Error::Diverged { step: self.steps + 1, name, value: norm });
@@ -279,17 +234,9 @@ impl AdamW {
             let decays = decay == Decay::All || weight.published.len() > 1;
             let kept = 1.0 - if decays { rate * weight_decay } else { 0.0 };
             let step = Step { rate, kept, beta1, beta2, eps };
+            let Some(gradient) = gradients.get(name) else { return Ok(held) };
             let value = weight.var.as_tensor().detach();
-            let (value, moments) = match &rounded {
-                Some(rounded) => {
-                    let Some(gradient) = rounded.get(name) else { return Ok(held) };
-                    bf16::update(&value, gradient, held.as_ref(), &step)?
-                }
-                None => {
-                    let Some(gradient) = gradients.get(name) else { return Ok(held) };
-                    update(&value, &(gradient * clip)?, held.as_ref(), &step)?
-                }
-            };
+            let (value, moments) = update(&value, &(gradient * clip)?, held.as_ref(), &step)?;
             weight.set(&value)?;
             Ok(Some(moments))
         };

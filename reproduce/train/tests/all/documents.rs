@@ -57,7 +57,7 @@ fn settings() -> BTreeMap<String, Value> {
     add("rl.reward", value(RewardConfig::paragrpo()), &[]);
     add("rl.objective", value(Knobs::paragrpo()), &[]);
     add("optimizer", value(AdamWConfig::default()), &[]);
-    add("optimizer", json!({ "numbers": "f32", "freeze": [] }), &[]);
+    add("optimizer", json!({ "freeze": [] }), &[]);
     settings
 }
 

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use candle_core::{DType, Device, Tensor, Var};
+use candle_core::{Device, Tensor, Var};
 use paravt_train::Parameter;
-use paravt_train::optimizer::{AdamW, AdamWConfig, Gradients, StatePrecision};
+use paravt_train::optimizer::{AdamW, AdamWConfig, Gradients};
 use paravt_train::seed::Seed;
 use rand::Rng as _;
 
@@ -26,7 +26,7 @@ fn weights(start: &[Vec<f32>]) -> BTreeMap<String, Parameter> {
     NAMES.iter().zip(start).map(weight).collect()
 }
 
-fn torch<T: serde::de::DeserializeOwned>(case: &serde_json::Value) -> T {
+fn torch(case: &serde_json::Value) -> Vec<Vec<f32>> {
     let python = std::env::var_os("PARAVT_PYTHON").expect("PARAVT_PYTHON: run ci/setup, then ci/test");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/optimizer.py");
     let mut child =
@@ -46,7 +46,7 @@ fn a_weight_that_first_gets_a_gradient_late_moves_as_in_torch() {
     let gradients: Vec<[Option<Vec<f32>>; 2]> =
         (1..=STEPS).map(|step| [Some(draw(0.5)), (step >= FIRST).then(|| draw(0.5))]).collect();
     let config = AdamWConfig { learning_rate: 1e-2, ..AdamWConfig::default() };
-    let wanted: Vec<Vec<f32>> = torch(&serde_json::json!({
+    let wanted = torch(&serde_json::json!({
         "start": start, "gradients": gradients, "learning_rate": config.learning_rate, "beta1": config.beta1,
         "beta2": config.beta2, "eps": config.eps, "weight_decay": config.weight_decay,
         "max_grad_norm": config.max_grad_norm,
@@ -95,113 +95,33 @@ fn the_norm_of_many_gradients_is_summed_in_f64() {
     assert!((norm - exact).abs() < 1e-9 * exact, "{norm} {exact}");
 }
 
-#[derive(serde::Deserialize)]
-struct Bf16Step {
-    norm: f64,
-    weights: Vec<Vec<f32>>,
-    first: Vec<Vec<f32>>,
-    second: Vec<Vec<f32>>,
-}
-
-/// Values apart by more than `tolerance` of the wanted one, and how many there are.
-fn apart(found: &[f32], wanted: &[f32], tolerance: f32) -> usize {
-    assert_eq!(found.len(), wanted.len());
-    found
-        .iter()
-        .zip(wanted)
-        .filter(|(found, wanted)| (*found - *wanted).abs() > tolerance * wanted.abs())
-        .count()
-}
-
-#[test]
-#[ignore = "needs Python: run by ci/test"]
-fn pure_bfloat16_steps_are_those_of_torch() {
-    const COUNT: usize = 4000;
-    const STEPS: usize = 60;
-    let mut rng = Seed::new("test", 12).rng();
-    // Weights of the sizes that a model has, gradients of sizes that change as it learns; both rounded by both sides.
-    let mut draw = |size: f32| -> Vec<f32> {
-        (0..COUNT).map(|_| rng.random_range(-1.0f32..1.0).powi(3) * size).collect()
-    };
-    let start = vec![draw(0.1), draw(1.0)];
-    let gradients: Vec<[Vec<f32>; 2]> =
-        (0..STEPS).map(|step| [draw(0.3 / (1 + step) as f32), draw(0.01)]).collect();
-    let factors: Vec<f64> = (0..STEPS).map(|step| (step as f64 / 5.0).min(1.0)).collect();
-    let config = AdamWConfig { numbers: StatePrecision::Bf16, ..AdamWConfig::default() };
-    let case = serde_json::json!({
-        "start": start, "gradients": gradients, "learning_rate": config.learning_rate, "beta1": config.beta1,
-        "beta2": config.beta2, "eps": config.eps, "weight_decay": config.weight_decay,
-        "max_grad_norm": config.max_grad_norm, "dtype": "bfloat16", "steps": true, "factors": factors,
-    });
-    let wanted: Vec<Bf16Step> = torch(&case);
-
-    let named = weights(&start);
-    let mut optimizer = AdamW::new(config.clone(), named.clone());
-    optimizer.round_weights().unwrap();
-    let (mut values, mut off) = (0, [0; 3]);
-    for (step, (gradients, wanted)) in gradients.iter().zip(&wanted).enumerate() {
-        if step == STEPS / 2 {
-            let state = optimizer.state().unwrap();
-            optimizer = AdamW::new(config.clone(), named.clone());
-            optimizer.restore(state).unwrap();
-        }
-        let given = NAMES.iter().zip(gradients).map(|(name, gradient)| {
-            ((*name).to_owned(), Tensor::from_slice(gradient, COUNT, &Device::Cpu).unwrap())
-        });
-        let norm = optimizer.step(&given.collect::<Gradients>(), factors[step]).unwrap();
-        // torch adds the squares of thousands of values in another order: the last of 8 bits can differ.
-        assert!(
-            (norm - wanted.norm).abs() <= wanted.norm / 128.0,
-            "step {step}: {norm}, torch {}",
-            wanted.norm
-        );
-        let state = optimizer.state().unwrap();
-        for (number, name) in NAMES.iter().enumerate() {
-            let of = |key: &str| {
-                let tensor = &state[&format!("{name}.{key}")];
-                assert_eq!(tensor.dtype(), DType::BF16);
-                tensor.to_dtype(DType::F32).unwrap().to_vec1::<f32>().unwrap()
-            };
-            let weight = named[*name].var.to_vec1::<f32>().unwrap();
-            let rounded = weight.iter().map(|value| half::bf16::from_f32(*value).to_f32());
-            assert!(weight.iter().zip(rounded).all(|(value, rounded)| *value == rounded));
-            off[0] += apart(&weight, &wanted.weights[number], 0.0);
-            off[1] += apart(&of("first"), &wanted.first[number], 0.0);
-            off[2] += apart(&of("second"), &wanted.second[number], 0.0);
-            values += COUNT;
-        }
-    }
-    println!("{off:?} of {values} values differ (weights, first moments, second moments)");
-    // Rounding of f32 in between can go another way; a value then differs in its last bit and stays so for a while.
-    assert!(off.iter().all(|off| off * 1000 < values), "{off:?} of {values}");
-    // What the recipe's rate moves: a step of 2e-5 and less does not change what is larger than 0.0079.
-    for (name, start) in NAMES.iter().zip(&start) {
-        for (now, start) in named[*name].var.to_vec1::<f32>().unwrap().into_iter().zip(start) {
-            let start = half::bf16::from_f32(*start).to_f32();
-            assert!(now == start || start.abs() < 0.0079, "{name}: {start} {now}");
-        }
-    }
-    // Weight decay of the recipe leaves nothing behind.
-    assert_eq!(half::bf16::from_f32(3.0 * (1.0 - 2e-5 * 0.01)), half::bf16::from_f32(3.0));
-}
-
 #[test]
 fn a_frozen_weight_neither_moves_nor_counts_in_the_norm() {
-    for numbers in [StatePrecision::F32, StatePrecision::Bf16] {
-        let start = vec![vec![1.0, 2.0], vec![3.0, 4.0]];
-        let named = weights(&start);
-        let config = AdamWConfig { numbers, freeze: vec!["la".to_owned()], ..AdamWConfig::default() };
-        let mut optimizer = AdamW::new(AdamWConfig { learning_rate: 0.5, ..config }, named.clone());
-        assert_eq!(optimizer.weights().keys().collect::<Vec<_>>(), ["a"]);
-        let gradient = |values: [f32; 2]| Tensor::new(&values, &Device::Cpu).unwrap();
-        let gradients: Gradients =
-            [("a".to_owned(), gradient([3.0, 4.0])), ("late".to_owned(), gradient([12.0, 0.0]))]
-                .into_iter()
-                .collect();
-        assert_eq!(optimizer.step(&gradients, 1.0).unwrap(), 5.0, "without the 12 of the frozen weight");
-        let values = |name: &str| named[name].var.to_vec1::<f32>().unwrap();
-        assert_eq!(values("late"), [3.0, 4.0], "it does not decay either");
-        assert_ne!(values("a"), [1.0, 2.0]);
-        assert!(optimizer.state().unwrap().keys().all(|name| !name.starts_with("late")));
+    let start = vec![vec![1.0, 2.0], vec![3.0, 4.0]];
+    let named = weights(&start);
+    let config = AdamWConfig { freeze: vec!["la".to_owned()], ..AdamWConfig::default() };
+    let mut optimizer = AdamW::new(AdamWConfig { learning_rate: 0.5, ..config }, named.clone());
+    assert_eq!(optimizer.weights().keys().collect::<Vec<_>>(), ["a"]);
+    let gradient = |values: [f32; 2]| Tensor::new(&values, &Device::Cpu).unwrap();
+    let gradients: Gradients =
+        [("a".to_owned(), gradient([3.0, 4.0])), ("late".to_owned(), gradient([12.0, 0.0]))]
+            .into_iter()
+            .collect();
+    assert_eq!(optimizer.step(&gradients, 1.0).unwrap(), 5.0, "without the 12 of the frozen weight");
+    let values = |name: &str| named[name].var.to_vec1::<f32>().unwrap();
+    assert_eq!(values("late"), [3.0, 4.0], "it does not decay either");
+    assert_ne!(values("a"), [1.0, 2.0]);
+    assert!(optimizer.state().unwrap().keys().all(|name| !name.starts_with("late")));
+}
+
+/// Why the released trainers, which keep everything in bfloat16, move few weights.
+#[test]
+fn a_step_of_the_recipes_is_lost_in_bfloat16() {
+    let bf16 = |value: f32| half::bf16::from_f32(value);
+    for (rate, largest) in [(2e-5, 0.0079), (2e-6, 0.00099)] {
+        assert_eq!(bf16(bf16(largest).to_f32() - rate), bf16(largest), "the step");
+        assert_ne!(bf16(bf16(largest / 4.0).to_f32() - rate), bf16(largest / 4.0));
+        assert_eq!(bf16(3.0 * (1.0 - rate * 0.01)), bf16(3.0), "the decay of the weight");
     }
+    assert_eq!(bf16(0.7 * 0.999), bf16(0.7), "the decay of the second moment");
 }

@@ -32,7 +32,7 @@ pub(crate) fn of(fleet: &Fleet, model: Option<&Path>) -> Result<Provenance, Erro
     if let Some(folder) = model {
         let hash = hash(folder).map_err(|source| Error::Read { path: folder.to_owned(), source })?;
         facts.insert(FILES.to_owned(), hash);
-        facts.extend(paravt_checkpoint::commit(folder).map(|commit| (COMMIT.to_owned(), commit)));
+        facts.extend(paravt_hub::checkpoint::commit(folder).map(|commit| (COMMIT.to_owned(), commit)));
     }
     facts.extend(engine(fleet).map(|engine| (ENGINE.to_owned(), engine)));
     let environment = fleet.venv.as_deref().and_then(Record::read);

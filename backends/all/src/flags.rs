@@ -9,13 +9,12 @@ use clap::ValueEnum;
 use futures::future::BoxFuture;
 use paravt_backend_candle::Isa;
 use paravt_backend_openai::OpenAiFlags;
-use paravt_backend_replay::ReplayFlags;
 use paravt_qwen_vl::flags::{EngineFlags, Start};
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, Memory, Request};
 use paravt_suite::plan::{Channel, RunPlan};
 use tokio::sync::OnceCell;
 
-use crate::RequestFlags;
+use crate::{ReplayFlags, RequestFlags};
 
 /// Value of `--backend`, the default first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -7,11 +7,13 @@
 //! ```
 
 mod flags;
+mod replay;
 mod request;
 
 pub use flags::{BackendKind, Backends, Flags};
 pub use paravt_backend_candle::HAS_CUDA;
 pub use paravt_backend_openai::remedy;
+pub use replay::{Replay, ReplayFlags};
 pub use request::RequestFlags;
 
 use std::path::Path;

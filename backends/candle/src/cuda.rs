@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use candle_core::cuda_backend::cudarc::driver::{result, sys};
 use candle_core::{CudaDevice, Device};
+use cudarc::driver::{result, sys};
 use paravt_qwen_vl::Error;
 
 use crate::fused::{CudaLauncher, Fused};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use paravt_http::Client;
+use paravt_hub::http::Client;
 use paravt_suite::plan::{Channel, RunPlan};
 use serde_json::Value;
 

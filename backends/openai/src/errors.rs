@@ -164,7 +164,7 @@ pub(crate) async fn watched_body(
         );
         return Err(Failure::final_refusal(message));
     }
-    let retry_after = paravt_http::retry_after(response.headers());
+    let retry_after = paravt_hub::http::retry_after(response.headers());
     let body = read(&mut response, REFUSAL_BYTES, |_| Ok(false)).await;
     let body = body.map(|(body, _)| body).unwrap_or_default();
     let message = format!("{status}: {}", secrets.excerpt(&body));

@@ -46,7 +46,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use paravt_http::Client;
+use paravt_hub::http::Client;
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, ErrorClass, Request};
 use paravt_suite::plan::RunPlan;
 use paravt_suite::settings::RequestSettings;

@@ -11,7 +11,7 @@ pub enum Error {
     File { path: PathBuf, message: String },
     /// The weights' files or their index are missing or wrong.
     #[error(transparent)]
-    Checkpoint(paravt_checkpoint::Error),
+    Checkpoint(paravt_hub::checkpoint::Error),
     /// A weight is missing or has another shape than the configuration asks for.
     #[error("tensor `{name}` in {}: {message}", path.display())]
     Weight {

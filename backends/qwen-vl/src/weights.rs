@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use memmap2::{Mmap, UncheckedAdvice};
-use paravt_checkpoint::{Header, Metadata, all_finite};
+use paravt_hub::checkpoint::{Header, Metadata, all_finite};
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 use xxhash_rust::xxh3::xxh3_128;
 
-pub use paravt_checkpoint::Dtype;
+pub use paravt_hub::checkpoint::Dtype;
 
 use crate::error::Error;
 
@@ -55,7 +55,7 @@ impl Weights {
     /// # Errors
     /// A file is missing, truncated or corrupt, or the index names one outside of the folder.
     pub fn open(folder: &Path) -> Result<Self, Error> {
-        let files = paravt_checkpoint::weight_files(folder).map_err(Error::Checkpoint)?;
+        let files = paravt_hub::checkpoint::weight_files(folder).map_err(Error::Checkpoint)?;
         let shards = files.iter().map(|file| Shard::open(file)).collect::<Result<Vec<_>, _>>()?;
         let mut shard_of = HashMap::new();
         for (number, shard) in shards.iter().enumerate() {

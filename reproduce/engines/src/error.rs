@@ -24,7 +24,7 @@ pub enum Error {
     Failed { name: &'static str, why: String, log: PathBuf, tail: String },
     /// The weights of a model folder cannot be read.
     #[error(transparent)]
-    Checkpoint(#[from] paravt_checkpoint::Error),
+    Checkpoint(#[from] paravt_hub::checkpoint::Error),
     /// A model folder that does not pass its verification.
     #[error("{path}: {message}", path = .path.display())]
     Weights { path: PathBuf, message: String },

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use paravt_checkpoint::{Header, Metadata, all_finite, weight_files};
 use paravt_files::{hex, sha256_file};
+use paravt_hub::checkpoint::{Header, Metadata, all_finite, weight_files};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 

@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use paravt_checkpoint::{INDEX, weight_files};
 use paravt_files::{Lock, remove, rename, write_atomic};
+use paravt_hub::checkpoint::{INDEX, weight_files};
 
 use crate::error::FetchError;
 use crate::names;

@@ -3,12 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use candle_core::cuda_backend::cudarc::driver::{
-    CudaModule, CudaSlice, DevicePtr as _, LaunchConfig, PushKernelArg as _,
-};
-use candle_core::cuda_backend::cudarc::nvrtc::{CompileOptions, Ptx, compile_ptx_with_opts, sys};
 use candle_core::cuda_backend::{CudaDType, WrapErr as _};
 use candle_core::{CudaDevice, DType, Error, Result, Storage, Tensor, WithDType};
+use cudarc::driver::{CudaModule, CudaSlice, DevicePtr as _, LaunchConfig, PushKernelArg as _};
+use cudarc::nvrtc::{CompileOptions, Ptx, compile_ptx_with_opts, sys};
 use half::bf16;
 
 use super::{Arg, KernelCache, Launch, Launcher, MAX_POINTERS, Module, Source};

@@ -172,7 +172,8 @@ impl Engine {
         let mut info = describe(name, &config, &options, &defaults, &plan);
         info.details.insert("files_sha256".to_owned(), files::digest(&options.folder)?);
         info.details.extend(
-            paravt_checkpoint::commit(&options.folder).map(|commit| ("weights_commit".to_owned(), commit)),
+            paravt_hub::checkpoint::commit(&options.folder)
+                .map(|commit| ("weights_commit".to_owned(), commit)),
         );
         let (jobs, queue) = mpsc::channel();
         let (ready, loaded) = mpsc::channel();

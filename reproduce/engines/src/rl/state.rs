@@ -90,7 +90,7 @@ pub(crate) fn saves(folder: &Path) -> Result<Vec<Save>> {
             let step =
                 files::name(&path).rsplit_once("globalstep").and_then(|(_, step)| step.parse::<usize>().ok());
             if let Some(step) = step
-                && paravt_checkpoint::is_whole(&path)
+                && paravt_hub::checkpoint::is_whole(&path)
             {
                 found.push(Save { step: offset + step, path });
             }

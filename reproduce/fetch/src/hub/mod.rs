@@ -5,7 +5,7 @@ mod requests;
 
 use std::time::Duration;
 
-use paravt_http::{Client, causes};
+use paravt_hub::http::{Client, causes};
 use percent_encoding::{AsciiSet, CONTROLS};
 use reqwest::header::HeaderValue;
 use url::Url;

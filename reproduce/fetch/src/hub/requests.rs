@@ -125,7 +125,7 @@ impl Hub {
     /// A refusal of the storage behind the hub. The hub has granted the file, so that a new address may do where this
     /// one is over or its server is not well.
     async fn storage_refusal(&self, response: &mut Response) -> Failure {
-        let (status, after) = (response.status(), paravt_http::retry_after(response.headers()));
+        let (status, after) = (response.status(), paravt_hub::http::retry_after(response.headers()));
         let said = read(response, MAX_REFUSAL).await.unwrap_or_default();
         let said = self.without_token(&storage_reason(&String::from_utf8_lossy(&said)));
         let said = if said.is_empty() { said } else { format!(" ({said})") };
@@ -137,7 +137,7 @@ impl Hub {
     /// What a refused request means and what to do about it.
     async fn refusal(&self, response: &mut Response, kind: RepoType, repo: &str, what: &str) -> Failure {
         let status = response.status();
-        let after = paravt_http::retry_after(response.headers());
+        let after = paravt_hub::http::retry_after(response.headers());
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let code = header("x-error-code").unwrap_or_default().to_owned();
         let said = read(response, MAX_REFUSAL).await.unwrap_or_default();

@@ -1,4 +1,3 @@
-#![forbid(unsafe_code)]
 //! The one HTTP client of the workspace. Requests to other machines go through the proxies of the environment, those to
 //! this machine never do: a proxy would look for the address on its own machine, and gets to see keys and frames.
 

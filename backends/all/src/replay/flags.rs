@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use paravt_suite::journal::{MANIFEST, read_manifest};
 use paravt_suite::plan::RunPlan;
 
-use crate::Replay;
+use super::Replay;
 
 /// Which recorded run answers.
 #[derive(Debug, Clone, clap::Args)]

@@ -1,10 +1,9 @@
-#![forbid(unsafe_code)]
 //! Answers from a recorded run, so that a change of scoring is measured without a model.
 //!
 //! ```
 //! use std::path::Path;
 //!
-//! use paravt_backend_replay::Replay;
+//! use paravt_backends::Replay;
 //!
 //! // A folder without a manifest is not a run.
 //! assert!(Replay::open(Path::new("nowhere")).is_err());

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use safetensors::tensor::Metadata;
 
-use crate::Error;
+use super::Error;
 
 /// Bytes before the header, which hold its length.
 const LENGTH: u64 = 8;

@@ -1,8 +1,7 @@
-#![forbid(unsafe_code)]
 //! A model folder: which files hold its weights, what their headers say, whether their values are finite.
 //!
 //! ```
-//! use paravt_checkpoint::{Dtype, all_finite};
+//! use paravt_hub::checkpoint::{Dtype, all_finite};
 //!
 //! assert!(all_finite(Dtype::F32, &1.5_f32.to_le_bytes()));
 //! assert!(!all_finite(Dtype::F32, &f32::NAN.to_le_bytes()));

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use paravt_supervise::{Command, Process, health, request};
+use paravt_hub::http::{Method, health, request};
+use paravt_supervise::{Command, Process};
 
 /// Longest time between two health checks of a server.
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -136,18 +137,18 @@ impl Look {
 /// Its token counters (`/metrics`) have moved since the last look, which `before` holds, or it answers a request for one
 /// token. A server without such counters is taken at its word.
 fn progress(server: SocketAddr, before: &mut Option<f64>) -> Result<(), String> {
-    let Ok((200, metrics)) = request(server, "GET", "/metrics", "") else { return Ok(()) };
+    let Ok((200, metrics)) = request(server, Method::GET, "/metrics", "") else { return Ok(()) };
     let Some(now) = counted_tokens(&metrics) else { return Ok(()) };
     if before.replace(now) != Some(now) {
         return Ok(());
     }
-    let (_, models) = request(server, "GET", "/v1/models", "")?;
+    let (_, models) = request(server, Method::GET, "/v1/models", "")?;
     let models: serde_json::Value = serde_json::from_str(&models).unwrap_or_default();
     let asked = serde_json::json!({
         "model": models["data"][0]["id"], "max_tokens": 1,
         "messages": [{"role": "user", "content": "."}],
     });
-    match request(server, "POST", "/v1/chat/completions", &asked.to_string()) {
+    match request(server, Method::POST, "/v1/chat/completions", &asked.to_string()) {
         Ok(_) => Ok(()),
         Err(why) => Err(format!("no token was counted since the last look, and a request for one got {why}")),
     }

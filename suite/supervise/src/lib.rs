@@ -22,7 +22,6 @@
 //! ```
 
 mod guard;
-mod http;
 mod log;
 mod mark;
 mod output;
@@ -36,7 +35,6 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-pub use http::{health, request};
 pub use output::{find, output, wait};
 pub use process::{Command, Process};
 pub use secret::{variable, words};

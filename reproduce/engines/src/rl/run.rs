@@ -4,7 +4,8 @@ use std::net::ToSocketAddrs as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use paravt_supervise::{Process, health};
+use paravt_hub::http::health;
+use paravt_supervise::Process;
 
 use super::state::{self, EXPERIMENT, From};
 use super::{Job, experiments};

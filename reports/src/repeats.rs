@@ -85,9 +85,7 @@ fn measures(samples: &Frame, repeat: usize) -> Vec<Measure> {
         chosen: golds[rows[0]].map(|_| rows.iter().map(|row| chosen[*row]).collect()),
     };
     let all: Vec<Draws<'_>> = draws(&counted).into_iter().map(of_sample).collect();
-    let mut found = vec![measure("mean".to_owned(), &all, |one| {
-        Some(one.scores.iter().sum::<f64>() / one.scores.len() as f64)
-    })];
+    let mut found = vec![measure("mean".to_owned(), &all, |one| mean(&one.scores))];
     let doubled = std::iter::successors(Some(1), |k| Some(2 * k)).take_while(|k| *k < repeat);
     for k in doubled.chain([repeat]) {
         found.push(measure(format!("pass@{k}"), &all, |one| {

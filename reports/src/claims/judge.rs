@@ -12,7 +12,7 @@ use crate::pairs::Pairs;
 use crate::paper::{PaperError, PaperNumbers, SPLITS};
 use crate::runs::ReportError;
 use crate::settings::Settings;
-use crate::statistics::Cluster;
+use crate::statistics::{Cluster, mean};
 use crate::training::Training;
 
 /// Margin of a claimed difference or gain, as a share of it: half of it is no longer the claim, and a
@@ -290,8 +290,6 @@ fn gain(evidence: &Evidence<'_>, row: &str, baseline: &str) -> ClaimResult {
         groups.push(pairs.clusters(|a, b| (b - gain * a) / means.a + (gain - 1.0)));
     }
     let effect = Effect::of_groups(&groups, Support::Unbounded);
-    let means: Option<Vec<f64>> =
-        groups.iter().map(|group| crate::statistics::mean(group.values())).collect();
-    let value = means.map_or(0.0, |means| means.iter().sum::<f64>() / SPLITS.len() as f64);
-    ClaimResult::Measured { value, effect }
+    let means: Option<Vec<f64>> = groups.iter().map(|group| mean(group.values())).collect();
+    ClaimResult::Measured { value: means.and_then(mean).unwrap_or_default(), effect }
 }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::Statistic;
 use crate::decide::{Effect, Support};
+use crate::statistics::mean;
 use crate::training::Training;
 
 /// The training that a published curve is of.
@@ -56,7 +57,6 @@ pub(super) fn measure(
         .partition(|(manifest, training)| claimed.differences(manifest, training).is_empty());
     let judged = if comparable.is_empty() { &apart } else { &comparable };
     let values: Vec<f64> = judged.iter().filter_map(|(_, one)| value(one, series, statistic)).collect();
-    let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
     let mut why = Vec::new();
     if comparable.is_empty() {
         for (manifest, training) in &apart {
@@ -70,7 +70,7 @@ pub(super) fn measure(
         why.extend(ambiguous(&comparable, series));
     }
     let effect = Effect::repetitions(&values, Support::Unbounded).filter(|_| why.is_empty());
-    Some(CurveResult { value: mean, effect, why })
+    Some(CurveResult { value: mean(values), effect, why })
 }
 
 impl Claimed {
@@ -124,7 +124,7 @@ fn value(training: &Training, series: &str, statistic: Statistic) -> Option<f64>
     match statistic {
         Statistic::First => values().next(),
         Statistic::Peak => values().reduce(f64::max),
-        Statistic::Mean => (!points.is_empty()).then(|| values().sum::<f64>() / points.len() as f64),
+        Statistic::Mean => mean(values()),
     }
 }
 

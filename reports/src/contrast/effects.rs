@@ -88,28 +88,20 @@ pub(crate) fn effects(paired: &[Paired], seeds: &[u64]) -> Vec<PairedEffect> {
 fn effect(split: Option<&str>, seeds: &[u64], paired: &[&Paired]) -> Option<PairedEffect> {
     let groups: Vec<BTreeMap<String, Cluster>> = paired.iter().map(|one| one.differences.clone()).collect();
     let means: Vec<f64> = groups.iter().map(|group| mean(group.values())).collect::<Option<_>>()?;
-    if means.is_empty() {
-        return None;
-    }
+    let difference = mean(means.iter().copied())?;
     let by_video = Effect::of_groups(&groups, Support::Difference);
-    let over = |value: &dyn Fn(&Paired) -> f64| {
-        paired.iter().map(|one| value(one)).sum::<f64>() / paired.len() as f64
-    };
     let of_seed = |seed: &u64| {
-        let of_seed = paired.iter().filter(|one| one.seed == *seed);
-        let means = of_seed.map(|one| mean(one.differences.values()));
-        let means: Vec<f64> = means.collect::<Option<_>>()?;
-        (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
+        let of_seed = paired.iter().zip(&means).filter(|(one, _)| one.seed == *seed);
+        mean(of_seed.map(|(_, mean)| *mean))
     };
     let of_seeds: Vec<f64> = seeds.iter().filter_map(of_seed).collect();
     let by_seed = Effect::repetitions(&of_seeds, Support::Difference);
-    let a = over(&|one| one.a);
     Some(PairedEffect {
         split: split.map(str::to_owned),
         pairs: paired.iter().map(|one| one.pairs).sum(),
-        a,
-        b: over(&|one| one.b),
-        difference: means.iter().sum::<f64>() / means.len() as f64,
+        a: mean(paired.iter().map(|one| one.a))?,
+        b: mean(paired.iter().map(|one| one.b))?,
+        difference,
         by_video: by_video.and_then(|estimate| estimate.interval()),
         by_seed: by_seed.and_then(|estimate| estimate.interval()),
         estimates: [by_video, by_seed],

@@ -100,7 +100,7 @@ impl Effect {
     /// rows itself, so that none are added. Of repetitions that end elsewhere and of which none was seen
     /// ([`unseen`]) its interval knows nothing. `None` below two.
     pub fn repetitions(values: &[f64], support: Support) -> Option<Self> {
-        let values: Vec<Cluster> = values.iter().map(|&sum| Cluster { sum, n: 1 }).collect();
+        let values: Vec<Cluster> = values.iter().map(Cluster::from).collect();
         let effect = Self::of_mean(clustered_mean(&values)?, support)?;
         Some(Self { added: 0.0, ..effect })
     }

@@ -13,6 +13,7 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use super::{Check, GateError, Rule, Score, Status, Verdict, measurement, preliminary};
 use crate::runs::{ReportError, Run};
+use crate::statistics::mean;
 
 /// Fewest seeds for an estimate of their spread.
 const FEWEST: usize = 3;
@@ -61,7 +62,7 @@ fn model(manifest: &Manifest) -> &str {
 
 impl SeedScores {
     fn mean(&self) -> f64 {
-        self.scores.values().sum::<f64>() / self.scores.len().max(1) as f64
+        mean(self.scores.values()).unwrap_or_default()
     }
 }
 
@@ -212,7 +213,7 @@ impl Seeds {
 /// Prediction bound and mean of scores over as many samples.
 fn bound(means: &[f64], samples: usize) -> (f64, f64) {
     let k = means.len() as f64;
-    let mean = means.iter().sum::<f64>() / k;
+    let mean = mean(means).unwrap_or_default();
     let variance = means.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (k - 1.0);
     // Seeds that happen to agree do not make a single answer a regression.
     let deviation = variance.sqrt().max(1.0 / samples.max(1) as f64);

@@ -8,6 +8,7 @@ use paravt_suite::record::{Outcome, Record};
 use super::visible::visible;
 use crate::pairs::RIGHT;
 use crate::runs::Run;
+use crate::statistics::mean;
 use crate::terminal::percent;
 
 /// Seconds over which the rate is taken.
@@ -40,7 +41,6 @@ fn one(run: &Run, now: f64) -> Value {
         .filter(|record| record.score.outcome != Outcome::Error)
         .map(|record| record.score.value)
         .collect();
-    let mean = answered.iter().sum::<f64>() / answered.len().max(1) as f64;
     let mut latest: Vec<&Record> = records.iter().collect();
     latest.sort_by(|a, b| b.measured.finished_at.total_cmp(&a.measured.finished_at));
     context! {
@@ -48,7 +48,7 @@ fn one(run: &Run, now: f64) -> Value {
         recorded, expected,
         share => percent(recorded as f64 / expected.max(1) as f64),
         pace => pace(run, now),
-        score => (!answered.is_empty()).then(|| format!("{} over {}", percent(mean), answered.len())),
+        score => mean(&answered).map(|mean| format!("{} over {}", percent(mean), answered.len())),
         unparsed => records.iter().filter(|record| record.score.outcome == Outcome::Unparsed).count(),
         errors => errors.iter().map(|(class, count)| format!("{class} {count}")).collect::<Vec<_>>().join(", "),
         latest => latest.into_iter().take(if rest(run) > 0 { LATEST } else { 0 }).map(transcript).collect::<Vec<_>>(),

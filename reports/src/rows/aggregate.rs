@@ -10,7 +10,7 @@ use super::of_record::cluster_of;
 use super::sums::{Sums, Videos};
 use crate::decide::Effect;
 use crate::frame::Frame;
-use crate::statistics::Cluster;
+use crate::statistics::{Cluster, mean};
 
 /// Numbers of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -145,7 +145,7 @@ impl Spread {
 impl FrameCounts {
     fn of(samples: &Frame) -> Self {
         let all = |name| samples.counts(name).flatten().collect::<Vec<u64>>();
-        let mean = |counts: &[u64]| counts.iter().sum::<u64>() as f64 / counts.len().max(1) as f64;
+        let mean_of = |counts: &[u64]| counts.iter().sum::<u64>() as f64 / counts.len().max(1) as f64;
         let [overview, crops, sub_agents] = ["overview_frames", "crop_frames", "sub_agent_frames"].map(all);
         let without = (0..overview.len()).filter(|&row| overview[row] + crops[row] + sub_agents[row] == 0);
         let lengths = samples.reals("video_seconds").zip(&overview);
@@ -153,18 +153,17 @@ impl FrameCounts {
             let gaps = frames.checked_sub(1).filter(|gaps| *gaps > 0)?;
             Some(length? / gaps as f64)
         });
-        let spacings: Vec<f64> = spacings.collect();
         let ends = (overview.iter().min(), overview.iter().max());
         Self {
             overview: (
                 ends.0.copied().unwrap_or_default(),
-                mean(&overview),
+                mean_of(&overview),
                 ends.1.copied().unwrap_or_default(),
             ),
-            crops: mean(&crops),
-            sub_agents: mean(&sub_agents),
+            crops: mean_of(&crops),
+            sub_agents: mean_of(&sub_agents),
             without: without.count(),
-            spacing: (!spacings.is_empty()).then(|| spacings.iter().sum::<f64>() / spacings.len() as f64),
+            spacing: mean(spacings),
         }
     }
 }
@@ -178,9 +177,7 @@ pub(crate) fn by_agent_extraction(samples: &Frame) -> Option<Frame> {
 }
 
 fn chance(counted: &Frame) -> Option<f64> {
-    let chances: Option<Vec<f64>> = counted.reals("chance").collect();
-    let chances = chances.filter(|chances| !chances.is_empty())?;
-    Some(chances.iter().sum::<f64>() / chances.len() as f64)
+    mean(counted.reals("chance").collect::<Option<Vec<f64>>>()?)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use paravt_suite::record::{Outcome, Record, ToolOutcome};
 use paravt_suite::sample::QuestionKind;
 use paravt_suite::summary::counts;
 
+use crate::statistics::mean;
 use crate::table::{Table, TableBuilder};
 
 pub(crate) use aggregate::by_agent_extraction;
@@ -48,10 +49,10 @@ pub fn samples_in_full(switches: &Switches, records: &[Record]) -> Table {
         .text("flags", "flags", |record| record.sample.flags.join(" "))
         .text("rule", "rule", |record| record.score.rule.clone())
         .real("first_token_seconds", "first token (s)", |record| {
-            of_record::mean(of_record::token_times(record).map(|times| times.first))
+            mean(of_record::token_times(record).map(|times| times.first))
         })
         .real("token_seconds", "time per token (s)", |record| {
-            of_record::mean(of_record::token_times(record).filter_map(|times| times.further))
+            mean(of_record::token_times(record).filter_map(|times| times.further))
         })
         .flag("forced", "forced", |record| record.transcript.forced)
         .flag("truncated", "truncated", |record| record.transcript.truncated)

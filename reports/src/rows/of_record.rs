@@ -53,12 +53,6 @@ pub(super) fn token_times(record: &Record) -> impl Iterator<Item = TokenTimes> {
     })
 }
 
-/// Mean of what there is.
-pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let values: Vec<f64> = values.collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
 /// Largest number of tool calls in one turn.
 pub(super) fn parallel_width(record: &Record) -> usize {
     let calls = &record.transcript.tool_calls;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::frame::{Frame, Values};
+use crate::statistics::mean;
 
 /// Draws of one sample, in the order of their epochs, by the sample's name; samples in the order in which they come
 /// first.
@@ -58,10 +59,7 @@ pub(crate) fn per_sample(frame: Frame) -> Frame {
         let all: Vec<Option<&str>> = frame.texts(name).collect();
         Values::Text(draws.iter().map(|(_, rows)| all[rows[0]].map(str::to_owned)).collect())
     };
-    let mean = |all: &[Option<f64>], rows: &[usize]| {
-        let values: Vec<f64> = rows.iter().filter_map(|row| all[*row]).collect();
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-    };
+    let mean = |all: &[Option<f64>], rows: &[usize]| mean(rows.iter().filter_map(|row| all[*row]));
     let reals = |name: &str| {
         let all: Vec<Option<f64>> = frame.reals(name).collect();
         Values::Real(draws.iter().map(|(_, rows)| mean(&all, rows)).collect())

@@ -9,6 +9,25 @@ pub struct Cluster {
     pub n: usize,
 }
 
+impl From<&Cluster> for Cluster {
+    fn from(cluster: &Cluster) -> Self {
+        *cluster
+    }
+}
+
+/// A single value is a cluster of one row.
+impl From<f64> for Cluster {
+    fn from(sum: f64) -> Self {
+        Self { sum, n: 1 }
+    }
+}
+
+impl From<&f64> for Cluster {
+    fn from(sum: &f64) -> Self {
+        Self::from(*sum)
+    }
+}
+
 /// A mean with its cluster-robust standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClusteredMean {
@@ -27,10 +46,10 @@ pub struct ClusteredMean {
     pub rows: usize,
 }
 
-/// Mean over all rows of all clusters. `None` without rows.
-pub fn mean<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Option<f64> {
-    let add = |(sum, n), cluster: &Cluster| (sum + cluster.sum, n + cluster.n);
-    let (sum, n) = clusters.into_iter().fold((0.0, 0), add);
+/// Mean over all rows of all clusters, or of single values. `None` without rows.
+pub fn mean<C: Into<Cluster>>(rows: impl IntoIterator<Item = C>) -> Option<f64> {
+    let add = |(sum, n), cluster: Cluster| (sum + cluster.sum, n + cluster.n);
+    let (sum, n) = rows.into_iter().map(Into::into).fold((0.0, 0), add);
     (n > 0).then(|| sum / n as f64)
 }
 

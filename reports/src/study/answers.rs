@@ -8,6 +8,7 @@ use crate::decide::{Effect, Margin, Verdict, decide};
 use crate::frame::Frame;
 use crate::pairs::Pairs;
 use crate::runs::Run;
+use crate::statistics::mean;
 
 /// Cost per answer: means over samples, splits and seeds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -74,19 +75,17 @@ fn judge(effect: &PairedEffect, at_least: f64) -> Finding {
 /// Means over the counted samples.
 fn effort(samples: &Frame) -> Effort {
     let samples = samples.filter("counted");
-    let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / samples.height().max(1) as f64;
-    let counts = |name| mean(&mut samples.counts(name).flatten().map(|count| count as f64));
+    let counts = |name| mean(samples.counts(name).flatten().map(|count| count as f64)).unwrap_or_default();
     Effort {
         turns: counts("turns"),
         calls: counts("calls"),
         tokens: counts("prompt_tokens") + counts("completion_tokens"),
-        seconds: mean(&mut samples.reals("seconds").flatten()),
+        seconds: mean(samples.reals("seconds").flatten()).unwrap_or_default(),
     }
 }
 
 fn average(efforts: &[Effort]) -> Effort {
-    let over =
-        |value: fn(&Effort) -> f64| efforts.iter().map(value).sum::<f64>() / efforts.len().max(1) as f64;
+    let over = |value: fn(&Effort) -> f64| mean(efforts.iter().map(value)).unwrap_or_default();
     Effort {
         turns: over(|one| one.turns),
         calls: over(|one| one.calls),

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::decide::{Effect, Support};
 use crate::runs::Run;
+use crate::statistics::mean;
 use crate::training::Training;
 
 pub use crate::contrast::{ALL, PairedEffect};
@@ -222,7 +224,7 @@ fn lines(trainings: &[Trained]) -> BTreeMap<String, Vec<Line>> {
                 // Up to where all seeds have come, and where all have a value.
                 let values = curves.iter().map(|points| value_at(points, step));
                 let Some(values) = values.collect::<Option<Vec<f64>>>() else { continue };
-                line.points.push((step, mean(&values)));
+                line.points.push((step, mean(&values).unwrap_or_default()));
                 if values.len() > 1 {
                     let end = |start, of: fn(f64, f64) -> f64| values.iter().copied().fold(start, of);
                     line.band.push((end(f64::INFINITY, f64::min), end(f64::NEG_INFINITY, f64::max)));
@@ -249,19 +251,18 @@ fn curve(group: &[&Trained], series: &str) -> Option<Curve> {
         .filter_map(|one| Some(one.curves.series.get(series)?.iter().map(|point| point.1).collect()))
         .filter(|values: &Vec<f64>| !values.is_empty())
         .collect();
-    let over = |of: fn(&[f64]) -> f64| mean(&values.iter().map(|values| of(values)).collect::<Vec<_>>());
-    let means: Vec<f64> = values.iter().map(|values| mean(values)).collect();
-    (!values.is_empty()).then(|| Curve {
+    let over = |of: fn(&[f64]) -> f64| mean(values.iter().map(|values| of(values)));
+    let means: Vec<f64> = values.iter().filter_map(mean).collect();
+    Some(Curve {
         training: trained.name.clone(),
         title: trained.title.clone(),
         series: series.to_owned(),
         seeds: values.len(),
-        first: over(|values| values[0]),
-        mean: mean(&means),
-        interval: crate::decide::Effect::repetitions(&means, crate::decide::Support::Unbounded)
-            .and_then(|effect| effect.interval()),
-        peak: over(|values| values.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
-        end: over(last_quarter),
+        first: over(|values| values[0])?,
+        mean: mean(&means)?,
+        interval: Effect::repetitions(&means, Support::Unbounded).and_then(|effect| effect.interval()),
+        peak: over(|values| values.iter().copied().fold(f64::NEG_INFINITY, f64::max))?,
+        end: over(last_quarter)?,
         // What is published is of these two.
         paper: trained.paper.clone().filter(|_| ["f_tau", "kappa"].contains(&series)),
     })
@@ -273,11 +274,7 @@ fn value_at(points: &[(f64, f64)], step: f64) -> Option<f64> {
 }
 
 fn last_quarter(values: &[f64]) -> f64 {
-    mean(&values[values.len() - values.len().div_ceil(4)..])
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+    mean(&values[values.len() - values.len().div_ceil(4)..]).unwrap_or_default()
 }
 
 #[cfg(test)]

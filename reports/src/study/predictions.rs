@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Arm, ArmScore, Finding, Trained, last_quarter, mean};
+use super::{Arm, ArmScore, Finding, Trained, last_quarter};
 use crate::decide::{ALPHA, Effect, Support};
 use crate::runs::Run;
-use crate::statistics::holm;
+use crate::statistics::{holm, mean};
 
 /// Name of the figure that runs have: the mean of their splits' scores.
 pub const ACCURACY: &str = "accuracy";
@@ -174,7 +174,8 @@ pub(super) fn scores(arms: &[Arm]) -> Vec<ArmScore> {
     let score = |arm: &str| {
         let values: Vec<f64> = figures.of(arm, ACCURACY).into_iter().map(|(_, value)| value).collect();
         let interval = Effect::repetitions(&values, Support::Share).and_then(|effect| effect.interval());
-        ArmScore { arm: arm.to_owned(), seeds: values.len(), mean: mean(&values), interval }
+        let mean = mean(&values).unwrap_or_default();
+        ArmScore { arm: arm.to_owned(), seeds: values.len(), mean, interval }
     };
     names.into_iter().map(score).collect()
 }
@@ -204,12 +205,12 @@ impl Figures<'_> {
             })
             .collect();
         let effect = Effect::repetitions(&of_seeds, Support::Unbounded);
-        (!pairs.is_empty()).then(|| Tested {
+        Some(Tested {
             test: test.clone(),
             seeds: pairs.iter().map(|(seed, ..)| *seed).collect(),
-            a: a.as_ref().map(|_| mean(&pairs.iter().filter_map(|(_, a, _)| *a).collect::<Vec<_>>())),
-            b: mean(&pairs.iter().map(|(.., b)| *b).collect::<Vec<_>>()),
-            value: mean(&of_seeds),
+            a: mean(pairs.iter().filter_map(|(_, a, _)| *a)),
+            b: mean(pairs.iter().map(|(.., b)| *b))?,
+            value: mean(&of_seeds)?,
             of_seeds,
             interval: effect.and_then(|effect| effect.interval()),
             in_family: None,
@@ -219,10 +220,7 @@ impl Figures<'_> {
 
     /// The figure of every seed.
     fn of(&self, name: &str, figure: &str) -> Vec<(u64, f64)> {
-        let accuracy = |arm: &Arm| {
-            let scores: Vec<f64> = arm.runs.iter().map(score).collect();
-            (!scores.is_empty()).then(|| (arm.seed, mean(&scores)))
-        };
+        let accuracy = |arm: &Arm| Some((arm.seed, mean(arm.runs.iter().map(score))?));
         let curve = |one: &Trained| {
             let points = one.curves.series.get(figure)?;
             let values: Vec<f64> = points.iter().map(|point| point.1).collect();
@@ -237,7 +235,7 @@ impl Figures<'_> {
 
 /// Mean of the counted samples.
 fn score(run: &Run) -> f64 {
-    mean(&run.samples().filter("counted").reals("score").flatten().collect::<Vec<_>>())
+    mean(run.samples().filter("counted").reals("score").flatten()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -263,23 +263,17 @@ fn over_groups(run: &RunDigest, tag: &str) -> Option<Effect> {
 pub(crate) fn judge(cells: &mut [Cell]) {
     let named = cells.iter().filter_map(|cell| Some(cell.paper.as_ref()?.row.clone()));
     for row in named.collect::<BTreeSet<_>>() {
-        let mut members: Vec<&mut Cell> = cells
-            .iter_mut()
-            .filter(|cell| cell.is_comparable() && cell.paper.as_ref().is_some_and(|paper| paper.row == row))
-            .collect();
-        let mut family = Family::new(row.as_str());
-        for cell in &members {
-            if let Some(paper) = &cell.paper {
-                let effect = paper.effect.map(|effect| effect.less(paper.published / 100.0));
-                family.push(effect, Margin::within(paper.margin / 100.0));
-            }
-        }
-        for (cell, decision) in members.iter_mut().zip(family.decide()) {
-            if let Some(paper) = &mut cell.paper {
-                paper.p_holm = Some(decision.p_holm);
-                paper.weak = decision.weak;
-                paper.verdict = decision.verdict;
-            }
+        let comparable = cells.iter_mut().filter(|cell| cell.is_comparable());
+        let members = comparable.filter_map(|cell| cell.paper.as_mut().filter(|paper| paper.row == row));
+        let members: Vec<&mut Comparison> = members.collect();
+        let family = Family::of(members.iter().map(|paper| {
+            let effect = paper.effect.map(|effect| effect.less(paper.published / 100.0));
+            (effect, Margin::within(paper.margin / 100.0))
+        }));
+        for (paper, decision) in members.into_iter().zip(family.decide()) {
+            paper.p_holm = Some(decision.p_holm);
+            paper.weak = decision.weak;
+            paper.verdict = decision.verdict;
         }
     }
 }

@@ -24,6 +24,7 @@ mod labels;
 mod models;
 mod multiplicity;
 mod names;
+mod order;
 pub mod page;
 mod pairs;
 mod paper;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::decide::{Effect, Lost};
 use crate::frame::Frame;
 use crate::rows::per_sample;
 use crate::runs::Run;
@@ -80,6 +81,16 @@ impl Pairs {
             .then(|| format!("{other} of {} samples have another gold answer in the other run", self.len()))
     }
 
+    /// Why the two do not measure the same samples alike, each given with its name: other gold answers, more rows without
+    /// a full answer than the other has, or failures alone.
+    pub(crate) fn caveats(&self, [a, b]: [(&str, Lost); 2]) -> Vec<String> {
+        let lost = [(a, b.1), (b, a.1)].into_iter().filter_map(|((name, ours), theirs)| {
+            let why = ours.excess_over(&theirs).or_else(|| ours.mostly_failed())?;
+            Some(format!("{name}: {why}"))
+        });
+        self.mismatch().into_iter().chain(lost).collect()
+    }
+
     /// Number of pairs.
     pub fn len(&self) -> usize {
         self.scores.len()
@@ -98,6 +109,11 @@ impl Pairs {
     /// Sums by video, as A names it, of `b - a`.
     pub fn differences(&self) -> BTreeMap<String, Cluster> {
         self.clusters(|a, b| b - a)
+    }
+
+    /// The difference of `b` and `a` with its interval by video; `None` for fewer than two videos.
+    pub(crate) fn effect(&self) -> Option<Effect> {
+        Effect::difference(self.differences().values())
     }
 
     /// Sums by video of a function of both scores.

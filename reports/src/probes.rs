@@ -59,8 +59,7 @@ pub(crate) fn pair_probed(runs: &[RunDigest]) -> Vec<Probed> {
             Some(pair(base, probed))
         })
         .collect();
-    let mut family = Family::new("probes");
-    found.iter().for_each(|one| family.push(one.effect, Margin::NONE));
+    let family = Family::of(found.iter().map(|one| (one.effect, Margin::NONE)));
     for (one, decision) in found.iter_mut().zip(family.decide()) {
         one.p_holm = one.effect.map(|_| decision.p_holm);
     }
@@ -76,14 +75,6 @@ fn pair(base: &RunDigest, probed: &RunDigest) -> Probed {
     let shuffles = matches!(plan.probe, Some(paravt_suite::probe::Probe::Shuffle(_)));
     let same = pairs.same_choice();
     let consistency = crate::statistics::mean(same.values()).filter(|_| shuffles);
-    let [ours, theirs] = [base.facts.lost, probed.facts.lost];
-    let lost = |name: &str, why: Option<String>| why.map(|why| format!("{name}: {why}"));
-    let caveats = [
-        // What none-right changes is the gold option.
-        pairs.mismatch(),
-        lost("run", ours.excess_over(&theirs).or_else(|| ours.mostly_failed())),
-        lost("probe", theirs.excess_over(&ours).or_else(|| theirs.mostly_failed())),
-    ];
     Probed {
         task: base.manifest.task.name.clone(),
         title: base.manifest.task.title.clone(),
@@ -100,7 +91,8 @@ fn pair(base: &RunDigest, probed: &RunDigest) -> Probed {
         p_holm: None,
         consistency,
         consistency_interval: consistency.and_then(|_| Effect::share(same.values())?.interval()),
-        caveats: caveats.into_iter().flatten().collect(),
+        // What none-right changes is the gold option.
+        caveats: pairs.caveats([("run", base.facts.lost), ("probe", probed.facts.lost)]),
         effect,
     }
 }

@@ -5,7 +5,6 @@ use paravt_suite::run::Manifest;
 use serde::Serialize;
 
 use crate::authors::{Authors, BY_AUTHORS, Row};
-use crate::decide::Effect;
 use crate::pairs::Pairs;
 use crate::paper::{PaperError, PaperNumbers};
 use crate::rows::by_agent_extraction;
@@ -122,7 +121,7 @@ fn pair(
     });
     let pairs = pairs.filter(|pairs| !pairs.is_empty());
     let means = pairs.as_ref().map(Pairs::means);
-    let effect = pairs.as_ref().and_then(|pairs| Effect::difference(pairs.differences().values()));
+    let effect = pairs.as_ref().and_then(Pairs::effect);
     TwoProtocols {
         row: row.row.clone(),
         task: task.name.clone(),

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use paravt_suite::backend::Memory;
 use paravt_suite::printable::printable_line;
-use paravt_suite::profile::Profile;
 
 use crate::export::{self, escape};
 use crate::multiplicity::Multiplicity;
+use crate::order::group_by;
 use crate::prices::Price;
 use crate::rows::Spread;
 use crate::table::{col, interval, tenths};
@@ -28,16 +28,10 @@ pub fn terminal(report: &Report, detail: Detail) -> Text {
     let lines = Lines::of(&view, &[SPLIT, 5, 13, 5, 5, 6]);
     let mut text = Text::default();
     text.line(lines.header());
-    let mut runs: Vec<(&str, Profile)> = Vec::new();
-    for cell in &report.cells {
-        if !runs.contains(&(&cell.run, cell.profile)) {
-            runs.push((&cell.run, cell.profile));
-        }
-    }
-    for (run, profile) in runs {
+    let rows = report.cells.iter().enumerate().map(|(row, cell)| ((&cell.run, cell.profile), (row, cell)));
+    for ((run, profile), rows) in group_by(rows) {
         text.line(format!("run: {run}, profile {profile}"));
-        let of_run = |(_, cell): &(usize, &Cell)| cell.run == run && cell.profile == profile;
-        for (row, cell) in report.cells.iter().enumerate().filter(of_run) {
+        for (row, cell) in rows {
             lines.row(&mut text, row);
             notes(&mut text, cell);
         }

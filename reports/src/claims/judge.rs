@@ -8,6 +8,7 @@ use super::{Claim, Claims, Judged, Measure, Unit, columns, trained};
 use crate::cells::Cell;
 use crate::decide::{Effect, Family, Margin, Support, Verdict};
 use crate::frame::Frame;
+use crate::order::distinct;
 use crate::pairs::Pairs;
 use crate::paper::{PaperError, PaperNumbers, SPLITS};
 use crate::runs::ReportError;
@@ -70,14 +71,12 @@ pub(crate) fn judge(
     let mut judged = Vec::new();
     for claim in &claims.claims {
         let candidates = candidates(claims, claim, paper, evidence)?;
-        let mut family = Family::new(claim.title.as_str());
-        for candidate in &candidates {
-            if let ClaimResult::Measured { effect, .. } = &candidate.result {
-                let scale = scale(candidate.unit);
-                let effect = effect.map(|effect| effect.less(candidate.published / scale));
-                family.push(effect, Margin::within(candidate.margin / scale));
-            }
-        }
+        let family = Family::of(candidates.iter().filter_map(|candidate| {
+            let ClaimResult::Measured { effect, .. } = &candidate.result else { return None };
+            let scale = scale(candidate.unit);
+            let effect = effect.map(|effect| effect.less(candidate.published / scale));
+            Some((effect, Margin::within(candidate.margin / scale)))
+        }));
         let mut decisions = family.decide().into_iter();
         for candidate in candidates {
             let decision = match candidate.result {
@@ -230,14 +229,11 @@ fn find(cells: &[Cell], row: &str, split: &str) -> Run {
 }
 
 fn reasons(cells: &[Cell], of: &[usize]) -> Vec<String> {
-    let mut reasons: Vec<String> = Vec::new();
-    for &index in of {
-        if let Some(Verdict::NotComparable(why)) = cells[index].paper.as_ref().map(|paper| &paper.verdict) {
-            reasons
-                .extend(why.iter().filter(|reason| !reasons.contains(reason)).cloned().collect::<Vec<_>>());
-        }
-    }
-    reasons
+    let of_cell = |index: &usize| match &cells[*index].paper.as_ref()?.verdict {
+        Verdict::NotComparable(why) => Some(why.clone()),
+        _ => None,
+    };
+    distinct(of.iter().filter_map(of_cell).flatten())
 }
 
 /// The runs of two rows on one split, or why they cannot be compared.
@@ -264,8 +260,7 @@ fn difference(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> Cla
         return ClaimResult::Refused { value: None, why: vec![why] };
     }
     let means = pairs.means();
-    let effect = Effect::difference(pairs.differences().values());
-    ClaimResult::Measured { value: means.b - means.a, effect }
+    ClaimResult::Measured { value: means.b - means.a, effect: pairs.effect() }
 }
 
 /// Mean over the seven columns of `ours / baseline - 1` from pairs of samples. To first order a pair

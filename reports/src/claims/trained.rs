@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::Statistic;
 use crate::decide::{Effect, Support};
+use crate::order::distinct;
 use crate::statistics::mean;
 use crate::training::Training;
 
@@ -59,13 +60,7 @@ pub(super) fn measure(
     let values: Vec<f64> = judged.iter().filter_map(|(_, one)| value(one, series, statistic)).collect();
     let mut why = Vec::new();
     if comparable.is_empty() {
-        for (manifest, training) in &apart {
-            for reason in claimed.differences(manifest, training) {
-                if !why.contains(&reason) {
-                    why.push(reason);
-                }
-            }
-        }
+        why = distinct(apart.iter().flat_map(|(manifest, training)| claimed.differences(manifest, training)));
     } else {
         why.extend(ambiguous(&comparable, series));
     }

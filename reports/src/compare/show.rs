@@ -9,6 +9,7 @@ use crate::contrast::{ALL, Contrast, PairedEffect};
 use crate::decide::Verdict;
 use crate::export::{escape, markdown as table_markdown};
 use crate::multiplicity::Multiplicity;
+use crate::order::distinct;
 use crate::protocols;
 use crate::table::{ColumnFormat, Pick, Table, col, interval};
 use crate::terminal::{Detail, Lines, Text, counted};
@@ -264,8 +265,12 @@ pub fn terminal(comparison: &RunComparison, detail: Detail) -> Text {
     for contrast in &comparison.contrasts {
         text.line(contrast.sentence());
     }
-    names(&mut text, "A", comparison.splits.iter().map(|pair| pair.name_a.as_str()));
-    names(&mut text, "B", comparison.splits.iter().map(|pair| pair.name_b.as_str()));
+    for name in distinct(comparison.splits.iter().map(|pair| &pair.name_a)) {
+        text.line(format!("A  {name}"));
+    }
+    for name in distinct(comparison.splits.iter().map(|pair| &pair.name_b)) {
+        text.line(format!("B  {name}"));
+    }
     let widest = comparison.splits.iter().map(|pair| printable_line(&pair.task).chars().count()).max();
     let widths = [widest.unwrap_or_default().max(SPLIT), 5, 5, 5, 6, INTERVAL, 7];
     let lines = Lines::of(&view, &widths);
@@ -299,12 +304,7 @@ fn left_out(comparison: &RunComparison) -> impl Iterator<Item = (&'static str, S
 
 /// Differences of the plans of A and B, each once.
 fn differences(text: &mut Text, comparison: &RunComparison) {
-    let mut all: Vec<&str> = Vec::new();
-    for difference in comparison.splits.iter().flat_map(|pair| &pair.differs) {
-        if !all.contains(&difference.as_str()) {
-            all.push(difference);
-        }
-    }
+    let all = distinct(comparison.splits.iter().flat_map(|pair| &pair.differs));
     all.iter().take(DIFFERENCES).for_each(|difference| text.line(difference));
     match all.len().saturating_sub(DIFFERENCES) {
         0 => text.line("with -v: flipped answers and cost of each split"),
@@ -319,17 +319,6 @@ const DIFFERENCES: usize = 6;
 const SPLIT: usize = 14;
 /// Columns of an interval that is not the widest possible.
 const INTERVAL: usize = 14;
-
-/// The runs of one side, each name once.
-fn names<'a>(text: &mut Text, side: &str, names: impl Iterator<Item = &'a str>) {
-    let mut seen: Vec<&str> = Vec::new();
-    for name in names {
-        if !seen.contains(&name) {
-            seen.push(name);
-            text.line(format!("{side}  {name}"));
-        }
-    }
-}
 
 fn section(text: &mut Text, pair: &Pair) {
     text.line("");

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use paravt_suite::profile::Profile;
-
 use super::{Contrast, Pair, Side};
 use crate::names::{MANY, Varying};
+use crate::order::group_by;
 use crate::question::{Factor, Question};
 
 /// Two runs, by their positions, and how they differ.
@@ -20,14 +19,9 @@ struct Edge {
 /// or, without an order, with the first; then what these leave unconnected, by the pair with the fewest differences.
 pub(crate) fn among(runs: &[Side<'_>]) -> Vec<Contrast> {
     let varying = Varying::of(&runs.iter().map(|run| run.manifest).collect::<Vec<_>>());
-    let mut groups: Vec<((&str, Profile), Vec<usize>)> = Vec::new();
-    for (position, run) in runs.iter().enumerate().filter(|(_, run)| run.manifest.plan.probe.is_none()) {
-        let key = (run.manifest.task.name.as_str(), run.manifest.plan.profile());
-        match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, group)) => group.push(position),
-            None => groups.push((key, vec![position])),
-        }
-    }
+    let plain = runs.iter().enumerate().filter(|(_, run)| run.manifest.plan.probe.is_none());
+    let key = |run: &Side<'_>| (run.manifest.task.name.clone(), run.manifest.plan.profile());
+    let groups = group_by(plain.map(|(position, run)| (key(run), position)));
     let mut chosen: Vec<[usize; 2]> = groups.iter().flat_map(|(_, group)| of_split(runs, group)).collect();
     chosen.extend(subtitled(runs));
     let pairs = chosen.into_iter().filter_map(|[first, second]| {

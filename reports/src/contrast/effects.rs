@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::decide::{Effect, Support};
+use crate::order::group_by;
 use crate::statistics::{Cluster, mean};
 use crate::terminal::{points, points_interval};
 
@@ -67,34 +68,19 @@ pub(crate) struct Paired {
 }
 
 /// The effects of pairs of runs: on the mean of the splits first, where there are several, then split by split.
-pub(crate) fn effects(paired: &[Paired], seeds: &[u64]) -> Vec<PairedEffect> {
-    let mut splits: Vec<&str> = Vec::new();
-    for one in paired {
-        if !splits.contains(&one.split.as_str()) {
-            splits.push(&one.split);
-        }
-    }
-    let mut effects = Vec::new();
-    if splits.len() > 1 {
-        effects.extend(effect(None, seeds, &paired.iter().collect::<Vec<_>>()));
-    }
-    for split in splits {
-        let of_split: Vec<&Paired> = paired.iter().filter(|one| one.split == split).collect();
-        effects.extend(effect(Some(split), seeds, &of_split));
-    }
-    effects
+pub(crate) fn effects(paired: &[Paired]) -> Vec<PairedEffect> {
+    let splits = group_by(paired.iter().map(|one| (Some(one.split.as_str()), one)));
+    let all = (splits.len() > 1).then(|| (None, paired.iter().collect()));
+    all.into_iter().chain(splits).filter_map(|(split, paired)| effect(split, &paired)).collect()
 }
 
-fn effect(split: Option<&str>, seeds: &[u64], paired: &[&Paired]) -> Option<PairedEffect> {
+fn effect(split: Option<&str>, paired: &[&Paired]) -> Option<PairedEffect> {
     let groups: Vec<BTreeMap<String, Cluster>> = paired.iter().map(|one| one.differences.clone()).collect();
     let means: Vec<f64> = groups.iter().map(|group| mean(group.values())).collect::<Option<_>>()?;
-    let difference = mean(means.iter().copied())?;
+    let difference = mean(&means)?;
     let by_video = Effect::of_groups(&groups, Support::Difference);
-    let of_seed = |seed: &u64| {
-        let of_seed = paired.iter().zip(&means).filter(|(one, _)| one.seed == *seed);
-        mean(of_seed.map(|(_, mean)| *mean))
-    };
-    let of_seeds: Vec<f64> = seeds.iter().filter_map(of_seed).collect();
+    let of_seeds = group_by(paired.iter().zip(&means).map(|(one, mean)| (one.seed, mean)));
+    let of_seeds: Vec<f64> = of_seeds.into_iter().filter_map(|(_, means)| mean(means)).collect();
     let by_seed = Effect::repetitions(&of_seeds, Support::Difference);
     Some(PairedEffect {
         split: split.map(str::to_owned),

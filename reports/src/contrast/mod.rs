@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::decide::{Lost, Margin, Verdict, decide};
 use crate::frame::Frame;
+use crate::order::{distinct, group_by};
 use crate::question::{Factor, Question};
 use crate::runs::RunDigest;
 use crate::tone::Tone;
@@ -87,13 +88,9 @@ impl Contrast {
     /// Of pairs of one question, each of another split. They are judged as a family.
     fn of(question: String, mut pairs: Vec<Pair>) -> Self {
         pair::decide(&mut pairs);
-        let (mut also, mut apart, mut paired) = (Vec::new(), Vec::new(), Vec::new());
+        let also = distinct(pairs.iter().flat_map(|pair| &pair.also).map(ToString::to_string));
+        let (mut apart, mut paired) = (Vec::new(), Vec::new());
         for pair in &pairs {
-            for difference in pair.also.iter().map(ToString::to_string) {
-                if !also.contains(&difference) {
-                    also.push(difference);
-                }
-            }
             match &pair.verdict {
                 Verdict::NotComparable(_) => apart.push(format!("{}: {}", pair.title, pair.verdict)),
                 _ => paired.push(Paired {
@@ -118,7 +115,7 @@ impl Contrast {
             a: name(|pair| &pair.name_a),
             b: name(|pair| &pair.name_b),
             also,
-            effects: effects(&paired, &[0]),
+            effects: effects(&paired),
             apart,
             pairs,
         }
@@ -126,13 +123,7 @@ impl Contrast {
 
     /// The contrasts of pairs, by their questions: one for each, in the order of the first pairs.
     pub(crate) fn all(pairs: Vec<Pair>) -> Vec<Self> {
-        let mut groups: Vec<(String, Vec<Pair>)> = Vec::new();
-        for pair in pairs {
-            match groups.iter_mut().find(|(question, _)| *question == pair.question) {
-                Some((_, group)) => group.push(pair),
-                None => groups.push((pair.question.clone(), vec![pair])),
-            }
-        }
+        let groups = group_by(pairs.into_iter().map(|pair| (pair.question.clone(), pair)));
         groups.into_iter().map(|(question, pairs)| Self::of(question, pairs)).collect()
     }
 

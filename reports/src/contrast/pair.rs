@@ -6,7 +6,7 @@ use paravt_suite::run::Difference;
 use serde::Serialize;
 
 use super::{Side, tone, word};
-use crate::decide::{Effect, Family, Lost, Margin, Verdict};
+use crate::decide::{Effect, Family, Margin, Verdict};
 use crate::pairs::{Flip, Flips, Pairs};
 use crate::question::Factor;
 use crate::runs::ReportError;
@@ -122,7 +122,7 @@ impl Pair {
             return Err(ReportError::Profiles { task: first.1.manifest.task.name.clone(), a, b });
         }
         let pairs = Pairs::join(&a.samples, &b.samples);
-        let why = not_comparable([a, b], &pairs);
+        let why = pairs.caveats([("A", a.lost), ("B", b.lost)]);
         // A failed sample may be left out of its score, and all of them leave no pair.
         if pairs.is_empty() && [a, b].iter().all(|side| side.lost.mostly_failed().is_none()) {
             return Err(ReportError::NothingInCommon);
@@ -168,27 +168,13 @@ impl Pair {
     }
 }
 
-/// Why the two do not measure the same thing.
-fn not_comparable([a, b]: [&Side<'_>; 2], pairs: &Pairs) -> Vec<String> {
-    let lost: [Lost; 2] = [a.lost, b.lost];
-    let mut why: Vec<String> = pairs.mismatch().into_iter().collect();
-    for (name, ours, theirs) in [("A", &lost[0], &lost[1]), ("B", &lost[1], &lost[0])] {
-        let lost = ours.excess_over(theirs).or_else(|| ours.mostly_failed());
-        why.extend(lost.map(|lost| format!("{name}: {lost}")));
-    }
-    why
-}
-
 /// Judges the comparable splits of one comparison as a family; the power is that of its strictest test.
 pub(super) fn decide(splits: &mut [Pair]) {
-    let mut family = Family::new("splits");
-    let mut members: Vec<&mut Pair> =
+    let members: Vec<&mut Pair> =
         splits.iter_mut().filter(|pair| !matches!(pair.verdict, Verdict::NotComparable(_))).collect();
-    for pair in &members {
-        family.push(pair.effect, Margin::NONE);
-    }
+    let family = Family::of(members.iter().map(|pair| (pair.effect, Margin::NONE)));
     let level = family.level();
-    for (pair, decision) in members.iter_mut().zip(family.decide()) {
+    for (pair, decision) in members.into_iter().zip(family.decide()) {
         pair.p_holm = pair.effect.map(|_| decision.p_holm);
         pair.detectable = pair.effect.and_then(|effect| effect.detectable(level));
         if pair.verdict != Verdict::Unchanged {

@@ -122,24 +122,17 @@ pub struct Decision {
     pub weak: bool,
 }
 
-/// Effects that are judged together, by name.
-#[derive(Debug, Clone, PartialEq)]
+/// Effects that are judged together.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Family {
-    /// Name of the family, e.g. `Table 1, ParaVT-8B`; shown beside corrected p-values.
-    pub name: String,
     members: Vec<(Option<Effect>, Margin, Option<f64>)>,
 }
 
 impl Family {
-    /// A family without members.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), members: Vec::new() }
-    }
-
-    /// Adds a member; `None` where too few clusters leave no effect. It stays inconclusive and does not
-    /// count in the correction.
-    pub fn push(&mut self, effect: Option<Effect>, margin: Margin) {
-        self.members.push((effect, margin, None));
+    /// A family of effects, each against its margin. A member without an effect, of too few clusters, stays inconclusive
+    /// and does not count in the correction.
+    pub fn of(members: impl IntoIterator<Item = (Option<Effect>, Margin)>) -> Self {
+        Self { members: members.into_iter().map(|(effect, margin)| (effect, margin, None)).collect() }
     }
 
     /// Adds a second run of the same samples, with the p-value of an exact one-sided test of a loss beyond

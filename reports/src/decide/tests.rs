@@ -146,12 +146,9 @@ fn a_loss_within_the_margin_and_any_gain_are_not_worse() {
 
 #[test]
 fn p_values_of_a_family_are_corrected_by_holm() {
-    let mut family = Family::new("seven splits");
     // Each has p = 0.02 alone: t = 2.365.
-    for _ in 0..7 {
-        family.push(Some(effect(0.0, 1.0).less(-2.364_8)), Margin::NONE);
-    }
-    family.push(None, Margin::NONE);
+    let seven = [Some(effect(0.0, 1.0).less(-2.364_8)); 7].into_iter();
+    let family = Family::of(seven.chain([None]).map(|effect| (effect, Margin::NONE)));
     assert_eq!((family.tests(), family.level()), (7, 0.05 / 7.0));
     let decisions = family.decide();
     assert!((decisions[0].p - 0.02).abs() < 1e-4 && (decisions[0].p_holm - 0.14).abs() < 1e-3);

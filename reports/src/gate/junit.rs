@@ -2,7 +2,8 @@
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::{Status, Verdict};
+use super::{Check, Status, Verdict};
+use crate::order::group_by;
 
 /// One suite per split, one case per check; what is undecided is an error, not a failure.
 ///
@@ -10,8 +11,7 @@ use super::{Status, Verdict};
 /// The XML cannot be written.
 pub fn junit(verdict: &Verdict) -> Result<String, quick_junit::SerializeError> {
     let mut report = Report::new("paravt-bench check");
-    let mut suites: Vec<TestSuite> = Vec::new();
-    for check in &verdict.checks {
+    let case = |check: &Check| {
         let mut status = match check.status {
             Status::Pass => TestCaseStatus::success(),
             Status::Skipped => TestCaseStatus::skipped(),
@@ -24,17 +24,12 @@ pub fn junit(verdict: &Verdict) -> Result<String, quick_junit::SerializeError> {
         if check.status == Status::Pass {
             case.set_system_out(check.message.as_str());
         }
-        match suites.iter_mut().find(|suite| suite.name.as_str() == check.group) {
-            Some(suite) => {
-                suite.add_test_case(case);
-            }
-            None => {
-                let mut suite = TestSuite::new(check.group.as_str());
-                suite.add_test_case(case);
-                suites.push(suite);
-            }
-        }
+        case
+    };
+    for (group, cases) in group_by(verdict.checks.iter().map(|check| (check.group.as_str(), case(check)))) {
+        let mut suite = TestSuite::new(group);
+        suite.add_test_cases(cases);
+        report.add_test_suite(suite);
     }
-    report.add_test_suites(suites);
     report.to_string()
 }

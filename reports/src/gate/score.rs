@@ -19,7 +19,7 @@ const NAMED: usize = 5;
 /// Judges complete runs of the same measurement as their entries, by group: a check and what the history
 /// keeps of each.
 pub(super) fn judge(judged: &[(String, &Split, &Run)], rule: ScoreRule) -> Vec<(Check, Option<Score>)> {
-    let mut family = Family::new("score");
+    let mut family = Family::default();
     let mut effects = Vec::new();
     let margin = match rule {
         ScoreRule::Interval { drop_points } => Margin::no_worse(drop_points / 100.0),

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{Check, Status, Verdict};
 use crate::export::escape;
+use crate::order::group_by;
 use crate::terminal::{Detail, Text, Tone, counted};
 
 fn headline(status: Status) -> (&'static str, &'static str) {
@@ -32,14 +33,7 @@ pub fn terminal(verdict: &Verdict, detail: Detail) -> Text {
     let (word, rest) = headline(verdict.status());
     text.toned("", word, tone(verdict.status()), rest);
     verdict.contrasts.iter().for_each(|contrast| text.line(contrast.sentence()));
-    let mut groups: Vec<&str> = Vec::new();
-    for check in &verdict.checks {
-        if !groups.contains(&check.group.as_str()) {
-            groups.push(&check.group);
-        }
-    }
-    for group in groups {
-        let checks: Vec<&Check> = verdict.checks.iter().filter(|check| check.group == group).collect();
+    for (group, checks) in group_by(verdict.checks.iter().map(|check| (check.group.as_str(), check))) {
         match detail {
             Detail::Full => full(&mut text, group, &checks),
             Detail::Brief => brief(&mut text, group, &checks),

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use minijinja::{Value, context};
 
 use super::visible::visible;
-use crate::Report;
 use crate::multiplicity::Multiplicity;
+use crate::order::{distinct, group_by};
 use crate::runs::Run;
 use crate::statistics::{Coverage, by_kind, simulated};
 use crate::study::unseen_failures;
 use crate::terminal::counted;
+use crate::{Cell, Report};
 
 /// Definitions of metrics, intervals and margins; shown open.
 const FIRST: [(&str, &str); 2] = [
@@ -118,15 +119,8 @@ fn metrics(report: &Report) -> String {
 fn margins(report: &Report) -> String {
     let rule = "The interval is ours; the published number is a point. The two count as equal within four binomial \
                 standard errors of the published score, at most 5 points.";
-    let mut margins: Vec<String> = Vec::new();
-    for cell in &report.cells {
-        if let Some(paper) = &cell.paper {
-            let margin = format!("{} {:.1}", cell.task, paper.margin);
-            if !margins.contains(&margin) {
-                margins.push(margin);
-            }
-        }
-    }
+    let margin = |cell: &Cell| Some(format!("{} {:.1}", cell.task, cell.paper.as_ref()?.margin));
+    let margins = distinct(report.cells.iter().filter_map(margin));
     if margins.is_empty() { rule.to_owned() } else { format!("{rule} Here: {} points.", margins.join(", ")) }
 }
 
@@ -166,16 +160,8 @@ fn seeds(report: &Report, runs: &[&Run]) -> String {
 
 /// Hardware, number type and engine of the scores, one row each.
 pub(super) fn setups(report: &Report, runs: &[&Run]) -> Vec<Vec<String>> {
-    let mut found: Vec<(Vec<String>, Vec<String>)> = Vec::new();
-    for (cell, run) in report.cells.iter().zip(runs) {
-        let setup = setup(run);
-        let name = cell.run.clone();
-        match found.iter_mut().find(|(known, _)| *known == setup) {
-            Some((_, names)) if names.contains(&name) => {}
-            Some((_, names)) => names.push(name),
-            None => found.push((setup, vec![name])),
-        }
-    }
+    let named = report.cells.iter().zip(runs).map(|(cell, run)| (setup(run), cell.run.clone()));
+    let found = group_by(distinct(named));
     let one = found.len() == 1;
     let called = |names: Vec<String>| match names.len() {
         1 => names.concat(),

@@ -48,7 +48,7 @@ pub(super) fn answer(question: &Question, arms: &[Arm]) -> Option<Answer> {
             efforts[1].push(effort(&b));
         }
     }
-    let effects = effects(&paired, &seeds);
+    let effects = effects(&paired);
     let finding =
         effects.first().zip(question.at_least).map(|(effect, points)| judge(effect, points / 100.0));
     let effort = efforts.map(|efforts| average(&efforts));

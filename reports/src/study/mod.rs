@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{Effect, Support};
+use crate::order::group_by;
 use crate::runs::Run;
 use crate::statistics::mean;
 use crate::training::Training;
@@ -203,14 +204,10 @@ impl Study {
 
 /// Trainings by name, in the order in which names come first.
 fn by_name(trainings: &[Trained]) -> Vec<Vec<&Trained>> {
-    let mut groups: Vec<Vec<&Trained>> = Vec::new();
-    for trained in trainings {
-        match groups.iter_mut().find(|group| group[0].name == trained.name) {
-            Some(group) => group.push(trained),
-            None => groups.push(vec![trained]),
-        }
-    }
-    groups
+    group_by(trainings.iter().map(|trained| (&trained.name, trained)))
+        .into_iter()
+        .map(|(_, all)| all)
+        .collect()
 }
 
 fn lines(trainings: &[Trained]) -> BTreeMap<String, Vec<Line>> {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Arm, ArmScore, Finding, Trained, last_quarter};
 use crate::decide::{ALPHA, Effect, Support};
+use crate::order::distinct;
 use crate::runs::Run;
 use crate::statistics::{holm, mean};
 
@@ -165,12 +166,7 @@ fn decide(tested: &[Tested]) -> (Finding, f64) {
 /// The score of every arm over its seeds, in the order in which arms come first.
 pub(super) fn scores(arms: &[Arm]) -> Vec<ArmScore> {
     let figures = Figures { arms, trainings: &[] };
-    let mut names: Vec<&str> = Vec::new();
-    for arm in arms.iter().filter(|arm| !arm.runs.is_empty()) {
-        if !names.contains(&arm.name.as_str()) {
-            names.push(&arm.name);
-        }
-    }
+    let names = distinct(arms.iter().filter(|arm| !arm.runs.is_empty()).map(|arm| arm.name.as_str()));
     let score = |arm: &str| {
         let values: Vec<f64> = figures.of(arm, ACCURACY).into_iter().map(|(_, value)| value).collect();
         let interval = Effect::repetitions(&values, Support::Share).and_then(|effect| effect.interval());

@@ -178,7 +178,7 @@ fn false_alarms_of_few_videos_are_at_most_one_in_twenty() {
                 };
                 let clusters: Vec<Cluster> = (0..videos).map(video).collect();
                 let sums: Vec<f64> = clusters.iter().map(|cluster| cluster.sum).collect();
-                let mut family = Family::new("score");
+                let mut family = Family::default();
                 family.push_again(Effect::difference(&clusters), Margin::no_worse(0.0), sign_flip(&sums));
                 failed += usize::from(family.decide()[0].verdict == Verdict::Worse);
             }

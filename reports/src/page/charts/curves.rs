@@ -7,6 +7,7 @@ use minijinja::{Value, context};
 use crate::claims::Judged;
 use crate::decide::Verdict;
 use crate::gate::Entry;
+use crate::order::distinct;
 use crate::page::svg::{Anchor, Scale, Svg, label, measured};
 use crate::page::visible::visible;
 use crate::study::Line;
@@ -38,12 +39,7 @@ pub(crate) fn training(report: &Report, runs: &[&Run]) -> Option<Value> {
         Some(study) => study.lines.clone(),
         None => lines_of(runs),
     };
-    let mut labels: Vec<&str> = Vec::new();
-    for line in lines.values().flatten() {
-        if !labels.contains(&line.label.as_str()) {
-            labels.push(&line.label);
-        }
-    }
+    let labels = distinct(lines.values().flatten().map(|line| line.label.as_str()));
     let (constant, changing): (Vec<_>, Vec<_>) =
         lines.iter().partition(|(_, lines)| value_of(lines).is_some());
     let chart = |(name, lines): (&String, &Vec<Line>)| {
@@ -110,12 +106,7 @@ fn lines_of(runs: &[&Run]) -> BTreeMap<String, Vec<Line>> {
 
 /// One chart per split over all checks.
 pub(crate) fn history(entries: &[Entry]) -> Vec<Value> {
-    let mut tasks: Vec<&str> = Vec::new();
-    for score in entries.iter().flat_map(|entry| &entry.scores) {
-        if !tasks.contains(&score.task.as_str()) {
-            tasks.push(&score.task);
-        }
-    }
+    let tasks = distinct(entries.iter().flat_map(|entry| &entry.scores).map(|score| score.task.as_str()));
     let chart = |task: &str| {
         let (mut points, mut intervals) = (Vec::new(), Vec::new());
         for (index, entry) in entries.iter().enumerate() {

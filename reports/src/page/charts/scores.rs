@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use minijinja::{Value, context};
+use paravt_suite::summary::{BreakdownSummary, Group as Answered};
 
 use super::marks::{Frame, Group, Mark, Published, key, marks};
 use crate::decide::Effect;
+use crate::order::group_by;
 use crate::page::names::Names;
 use crate::page::visible::visible;
 use crate::rows::{order, titles};
@@ -34,13 +36,8 @@ impl<'a> Runs<'a> {
 
     /// Splits in their order: name and title.
     fn splits(&self) -> Vec<(&'a str, &'a str)> {
-        let mut splits: Vec<(&str, &str)> = Vec::new();
-        for cell in self.cells {
-            if !splits.iter().any(|(split, _)| *split == cell.task) {
-                splits.push((&cell.task, &cell.title));
-            }
-        }
-        splits
+        let titles = group_by(self.cells.iter().map(|cell| (cell.task.as_str(), cell.title.as_str())));
+        titles.into_iter().map(|(split, titles)| (split, titles[0])).collect()
     }
 }
 
@@ -122,24 +119,15 @@ pub(crate) fn breakdowns(report: &Report, names: &Names) -> Vec<Value> {
 
 /// The benchmark's own breakdowns: their titles and scores, groups in official order.
 fn own<'a>(runs: &Runs<'a>, split: &'a str) -> Vec<(&'a str, Vec<Score<'a>>)> {
-    let mut found: Vec<(&str, Vec<Score<'_>>)> = Vec::new();
-    for (series, cell) in runs.of_split(split) {
-        for breakdown in &cell.summary.breakdowns {
-            let score = |group: &'a paravt_suite::summary::Group| Score {
-                series,
-                label: &group.label,
-                n: group.n,
-                value: group.value,
-                interval: cell.digest.interval(&breakdown.tag, &group.label),
-            };
-            let scores = breakdown.groups.iter().map(score);
-            match found.iter_mut().find(|(title, _)| *title == breakdown.title) {
-                Some((_, all)) => all.extend(scores),
-                None => found.push((&breakdown.title, scores.collect())),
-            }
-        }
-    }
-    found
+    let of_run = |(series, cell): (usize, &'a Cell)| {
+        let groups =
+            cell.summary.breakdowns.iter().flat_map(|one| one.groups.iter().map(move |group| (one, group)));
+        groups.map(move |(BreakdownSummary { tag, title, .. }, Answered { label, n, value })| {
+            let interval = cell.digest.interval(tag, label);
+            (title.as_str(), Score { series, label, n: *n, value: *value, interval })
+        })
+    };
+    group_by(runs.of_split(split).flat_map(of_run))
 }
 
 /// Scores by what was measured, of one split or of all together; videos of one name in two splits are one cluster.
@@ -168,17 +156,15 @@ fn measured<'a>(runs: &Runs<'a>, title: &str, split: Option<&str>) -> Vec<Score<
 }
 
 /// One breakdown; nothing where all samples are in one group.
-fn chart(runs: &Runs<'_>, of: &str, title: &str, scores: &[Score<'_>]) -> Option<Value> {
-    let mut groups: Vec<Group> = Vec::new();
-    for score in scores {
+fn chart<'a>(runs: &Runs<'_>, of: &str, title: &str, scores: &[Score<'a>]) -> Option<Value> {
+    let mark = |score: &Score<'a>| {
         let tip = format!("{}, N {}", runs.names[score.series], score.n);
         let value = 100.0 * score.value;
-        let mark = Mark { series: score.series, value, interval: score.interval, complete: true, tip };
-        match groups.iter_mut().find(|group| group.label == score.label) {
-            Some(group) => group.marks.push(mark),
-            None => groups.push(Group { marks: vec![mark], ..Group::new(score.label) }),
-        }
-    }
+        (score.label, Mark { series: score.series, value, interval: score.interval, complete: true, tip })
+    };
+    let groups = group_by(scores.iter().map(mark));
+    let groups: Vec<Group> =
+        groups.into_iter().map(|(label, marks)| Group { marks, ..Group::new(label) }).collect();
     let name = format!("{of} by {title}");
     let frame = Frame { title: &name, axis: "score, %", width: 400.0 };
     (groups.len() > 1).then(|| context! { title => visible(title), svg => marks(&frame, &groups) })

@@ -202,13 +202,12 @@ pub(super) fn families(videos: usize) -> Vec<Setting> {
     let of = |(score, correlation): (f64, f64)| {
         let name = format!("score {}, 3 questions a video, ICC {correlation}, 7 splits", 100.0 * score);
         let draw = move |random: &mut Random| {
-            let mut family = Family::new("splits");
-            for _ in 0..7 {
+            let family = Family::of((0..7).map(|_| {
                 let both = Both::new(videos, correlation, 0.5, random);
                 let difference = |one, other| right(other, score) - right(one, score);
                 let clusters = both.run(0..videos, Questions::Each(3), random, difference);
-                family.push(Effect::difference(&clusters), Margin::NONE);
-            }
+                (Effect::difference(&clusters), Margin::NONE)
+            }));
             let is_wrong = |verdict: Verdict| matches!(verdict, Verdict::Better | Verdict::Worse);
             let wrong = family.decide().into_iter().any(|decision| is_wrong(decision.verdict));
             // An interval that holds the truth, or one that does not.

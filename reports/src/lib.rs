@@ -35,6 +35,7 @@ mod question;
 mod repeats;
 pub mod rows;
 mod runs;
+mod sections;
 mod settings;
 mod show;
 pub mod statistics;

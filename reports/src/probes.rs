@@ -6,8 +6,9 @@ use serde::Serialize;
 use crate::decide::{Effect, Family, Margin};
 use crate::pairs::Pairs;
 use crate::runs::RunDigest;
-use crate::table::{ColumnFormat, Table, col, interval};
-use crate::terminal::{Text, percent};
+use crate::sections::Section;
+use crate::table::{Table, col, interval};
+use crate::terminal::{Text, percent, percent_interval, points, points_interval, within};
 
 /// A run and its probed twin on the samples of both. Values are shares.
 #[derive(Debug, Clone, Serialize)]
@@ -98,7 +99,7 @@ fn pair(base: &RunDigest, probed: &RunDigest) -> Probed {
 }
 
 /// One row per probed run.
-pub(crate) fn table(probes: &[Probed]) -> Table {
+fn table(probes: &[Probed]) -> Table {
     Table::of("probes", "Probes", probes)
         .text("split", "split", |one| one.title.clone())
         .text("run", "run", |one| one.run.clone())
@@ -110,56 +111,60 @@ pub(crate) fn table(probes: &[Probed]) -> Table {
         .share("score_percent", "score", |one| one.score)
         .share("probed_percent", "with probe", |one| one.probed)
         .share("drop_points", "drop", |one| one.drop)
-        .ends([("low_points", "low"), ("high_points", "high")], |one| {
-            one.interval.map(|(low, high)| (100.0 * low, 100.0 * high))
-        })
+        .share_ends([("low_points", "low"), ("high_points", "high")], |one| one.interval)
         .real("p_holm", "p (Holm)", |one| one.p_holm)
         .share("consistency_percent", "same option, %", |one| one.consistency)
-        .ends([("consistency_low_percent", "low"), ("consistency_high_percent", "high")], |one| {
-            one.consistency_interval.map(|(low, high)| (100.0 * low, 100.0 * high))
+        .share_ends([("consistency_low_percent", "low"), ("consistency_high_percent", "high")], |one| {
+            one.consistency_interval
         })
         .text("caveats", "caveats", |one| one.caveats.join("; "))
         .table()
 }
 
 /// Adds the probes to a report for a terminal.
-pub(crate) fn show(text: &mut Text, probes: &[Probed]) {
+fn show(text: &mut Text, probes: &[Probed]) {
     if probes.is_empty() {
         return;
     }
     text.line("probes: score of the run, with the probe, and the change (95 % interval)");
     for one in probes {
-        let within = one.interval.map_or_else(
-            || "fewer than two videos".to_owned(),
-            |(low, high)| ColumnFormat::Points.interval((-100.0 * high, -100.0 * low)),
-        );
+        let change = one.interval.map(|(low, high)| (-high, -low));
         text.line(format!(
-            "  {} {}: {} to {}, {} ({within})",
+            "  {} {}: {} to {}, {} ({})",
             one.task,
             one.probe,
             percent(one.score),
             percent(one.probed),
-            ColumnFormat::Points.number(-100.0 * one.drop),
+            points(-one.drop),
+            within(change, points_interval)
         ));
         if let Some(share) = one.consistency {
-            let within = one.consistency_interval.map_or_else(String::new, |(low, high)| {
-                format!(" ({})", ColumnFormat::Percent.interval((100.0 * low, 100.0 * high)))
-            });
+            let within =
+                one.consistency_interval.map(|interval| format!(" ({})", percent_interval(interval)));
+            let within = within.unwrap_or_default();
             text.line(format!("    same option chosen: {} %{within}", percent(share)));
         }
         one.caveats.iter().for_each(|caveat| text.line(format!("    {caveat}")));
     }
 }
 
-/// The columns for a pull request.
-pub(crate) const MARKDOWN: [crate::table::Pick; 9] = [
-    col("split"),
-    col("run"),
-    col("probe"),
-    col("pairs"),
-    col("score_percent"),
-    col("probed_percent"),
-    col("drop_points"),
-    interval("low_points", "high_points", "95 %"),
-    col("consistency_percent"),
-];
+pub(crate) const SECTION: Section = Section {
+    table: |report| table(&report.probes),
+    link: "Probes",
+    under: "A run and the same run with something taken away, on the samples of both: the drop with its interval by video; \
+            of shuffled options, the share of samples for which an option of the same text was chosen.",
+    page: &[],
+    markdown: &[
+        col("split"),
+        col("run"),
+        col("probe"),
+        col("pairs"),
+        col("score_percent"),
+        col("probed_percent"),
+        col("drop_points"),
+        interval("low_points", "high_points", "95 %"),
+        col("consistency_percent"),
+    ],
+    facts: None,
+    show: |text, report| show(text, &report.probes),
+};

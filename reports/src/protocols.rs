@@ -5,12 +5,14 @@ use paravt_suite::run::Manifest;
 use serde::Serialize;
 
 use crate::authors::{Authors, BY_AUTHORS, Row};
+use crate::order::distinct;
 use crate::pairs::Pairs;
 use crate::paper::{PaperError, PaperNumbers};
 use crate::rows::by_agent_extraction;
 use crate::runs::RunDigest;
-use crate::table::{ColumnFormat, Table, col, interval};
-use crate::terminal::{Text, percent};
+use crate::sections::Section;
+use crate::table::{Pick, Table, col, interval};
+use crate::terminal::{Text, percent, points, points_interval, within};
 
 /// A model on a split under the table's protocol and under that of its authors. Shares.
 #[derive(Debug, Clone, Serialize)]
@@ -161,9 +163,7 @@ pub(crate) fn table(found: &[TwoProtocols]) -> Table {
         .text("fidelity", "fidelity", |one| Some(one.fidelity?.as_str().to_owned()))
         .count("pairs", "pairs", |one| one.pairs)
         .share("difference_points", "our difference", |one| one.difference)
-        .ends([("low_points", "low"), ("high_points", "high")], |one| {
-            one.interval.map(|(low, high)| (100.0 * low, 100.0 * high))
-        })
+        .share_ends([("low_points", "low"), ("high_points", "high")], |one| one.interval)
         .text("gap", "what differs", |one| one.gap.clone())
         .text("finding", "what the table cannot have measured", |one| one.finding.clone())
         .text("also", "also", |one| one.also.clone())
@@ -177,27 +177,22 @@ pub(crate) fn show(text: &mut Text, found: &[TwoProtocols]) {
         return;
     }
     text.line("two protocols: as in the table, and as by the model's authors; published, then ours");
-    let mut explained = Vec::new();
-    for one in found {
+    for (position, one) in found.iter().enumerate() {
         let value = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), percent);
-        let within = one.difference.map_or_else(String::new, |difference| {
-            let within = one.interval.map_or_else(
-                || "fewer than two videos".to_owned(),
-                |(low, high)| ColumnFormat::Points.interval((100.0 * low, 100.0 * high)),
-            );
-            format!(", {} ({within})", ColumnFormat::Points.number(100.0 * difference))
-        });
+        let ours = one
+            .difference
+            .map(|ours| format!(", {} ({})", points(ours), within(one.interval, points_interval)));
         text.line(format!(
-            "  {} {}: {} and {}; {} and {}{within}",
+            "  {} {}: {} and {}; {} and {}{}",
             one.row,
             one.task,
             value(one.table.published),
             value(one.authors.published),
             value(one.table.score),
             value(one.authors.score),
+            ours.unwrap_or_default(),
         ));
-        if !explained.contains(&&one.row) {
-            explained.push(&one.row);
+        if found[..position].iter().all(|other| other.row != one.row) {
             text.line(format!("    what differs: {}", one.gap));
             one.finding.iter().for_each(|finding| text.line(format!("    {finding}")));
             one.also.iter().for_each(|also| text.line(format!("    its authors also: {also}")));
@@ -205,8 +200,21 @@ pub(crate) fn show(text: &mut Text, found: &[TwoProtocols]) {
     }
 }
 
+/// In what the protocols of each model differ, once.
+fn explain(found: &[TwoProtocols]) -> Vec<(String, String)> {
+    let explained = |one: &TwoProtocols| {
+        let finding = one.finding.as_ref().map(|why| format!(" What the table cannot have measured: {why}."));
+        let also = one.also.as_ref().map(|also| format!(" Its authors also report: {also}."));
+        let [finding, also] = [finding, also].map(Option::unwrap_or_default);
+        let words =
+            format!("What differs: {}.{finding}{also} Source of their numbers: {}.", one.gap, one.source);
+        (one.row.clone(), words)
+    };
+    distinct(found.iter().map(explained))
+}
+
 /// The columns for a page and a pull request.
-pub(crate) const SHOWN: [crate::table::Pick; 11] = [
+pub(crate) const SHOWN: &[Pick] = &[
     col("model"),
     col("split"),
     col("table_percent"),
@@ -219,6 +227,18 @@ pub(crate) const SHOWN: [crate::table::Pick; 11] = [
     interval("low_points", "high_points", "95 %"),
     col("fidelity"),
 ];
+
+pub(crate) const SECTION: Section = Section {
+    table: |report| table(&report.protocols),
+    link: "Two protocols",
+    under: "A model as the paper's table ran it and as its authors run it: the published pair, ours, and the difference of \
+            ours on the samples of both with its interval by video. Scores of the second are by the authors' own \
+            extraction of answers.",
+    page: SHOWN,
+    markdown: SHOWN,
+    facts: Some(|report| explain(&report.protocols)),
+    show: |text, report| show(text, &report.protocols),
+};
 
 #[cfg(test)]
 mod tests {

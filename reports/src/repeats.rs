@@ -12,9 +12,10 @@ use crate::frame::{Frame, Values};
 use crate::pairs::RIGHT;
 use crate::rows::{draws, majority};
 use crate::runs::RunDigest;
+use crate::sections::Section;
 use crate::statistics::mean;
-use crate::table::{ColumnFormat, Table, col, interval};
-use crate::terminal::{Text, percent};
+use crate::table::{Table, col, interval};
+use crate::terminal::{Text, percent, percent_interval, within};
 
 /// One run whose samples were asked several times.
 #[derive(Debug, Clone, Serialize)]
@@ -143,7 +144,7 @@ fn agreement(chosen: &[Option<&str>]) -> Option<f64> {
 }
 
 /// One row per run and measure.
-pub(crate) fn table(repeats: &[Repeats]) -> Table {
+fn table(repeats: &[Repeats]) -> Table {
     let rows: Vec<(&Repeats, &Measure)> =
         repeats.iter().flat_map(|run| run.measures.iter().map(move |measure| (run, measure))).collect();
     Table::of("repeats", "Repetitions", &rows)
@@ -153,38 +154,41 @@ pub(crate) fn table(repeats: &[Repeats]) -> Table {
         .count("repeat", "repetitions", |(run, _)| run.repeat)
         .text("measure", "measure", |(_, measure)| measure.name.clone())
         .share("value_percent", "value, %", |(_, measure)| measure.value)
-        .ends([("low_percent", "low"), ("high_percent", "high")], |(_, measure)| {
-            measure.interval.map(|(low, high)| (100.0 * low, 100.0 * high))
-        })
+        .share_ends([("low_percent", "low"), ("high_percent", "high")], |(_, measure)| measure.interval)
         .count("samples", "samples", |(_, measure)| measure.samples)
         .count("videos", "videos", |(_, measure)| measure.videos)
         .table()
 }
 
 /// Adds the repeated runs to a report for a terminal.
-pub(crate) fn show(text: &mut Text, repeats: &[Repeats]) {
+fn show(text: &mut Text, repeats: &[Repeats]) {
     for run in repeats {
         text.line(format!("{}: {} repetitions of each sample ({})", run.task, run.repeat, run.run));
         for measure in &run.measures {
-            let within = measure.interval.map_or_else(
-                || "fewer than two videos".to_owned(),
-                |(low, high)| ColumnFormat::Percent.interval((100.0 * low, 100.0 * high)),
-            );
+            let within = within(measure.interval, percent_interval);
             let Measure { name, value, samples, .. } = measure;
             text.line(format!("  {name:<9} {:>5} ({within}), N {samples}", percent(*value)));
         }
     }
 }
 
-/// The columns for a pull request.
-pub(crate) const MARKDOWN: [crate::table::Pick; 6] = [
-    col("split"),
-    col("run"),
-    col("measure"),
-    col("value_percent"),
-    interval("low_percent", "high_percent", "95 %"),
-    col("samples"),
-];
+pub(crate) const SECTION: Section = Section {
+    table: |report| table(&report.repeats),
+    link: "Repetitions",
+    under: "Samples that were asked several times: mean of their means, pass@k (unbiased), majority vote and agreement, with \
+            intervals by video.",
+    page: &[],
+    markdown: &[
+        col("split"),
+        col("run"),
+        col("measure"),
+        col("value_percent"),
+        interval("low_percent", "high_percent", "95 %"),
+        col("samples"),
+    ],
+    facts: None,
+    show: |text, report| show(text, &report.repeats),
+};
 
 #[cfg(test)]
 mod tests {

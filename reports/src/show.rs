@@ -12,7 +12,7 @@ use crate::prices::Price;
 use crate::rows::Spread;
 use crate::table::{col, interval, tenths};
 use crate::terminal::{Detail, Lines, Text, Tone, counted, percent};
-use crate::{Cell, Report, cell_text, probes, protocols, repeats, study, tables};
+use crate::{Cell, Report, cell_text, sections, study, tables};
 
 /// The report for a terminal: one line per run; with [`Detail::Full`] a section for each.
 pub fn terminal(report: &Report, detail: Detail) -> Text {
@@ -39,9 +39,7 @@ pub fn terminal(report: &Report, detail: Detail) -> Text {
     if report.study.is_none() {
         report.contrasts.iter().for_each(|contrast| text.line(contrast.sentence()));
     }
-    probes::show(&mut text, &report.probes);
-    protocols::show(&mut text, &report.protocols);
-    repeats::show(&mut text, &report.repeats);
+    sections::ALL.iter().for_each(|section| (section.show)(&mut text, report));
     if !report.not_run.is_empty() {
         text.line(format!("not run: {}", report.not_run.join(", ")));
     }
@@ -196,13 +194,10 @@ pub fn markdown(report: &Report) -> String {
     if let Some(line) = report.left_out() {
         let _ = writeln!(out, "\n{}", escape(&line));
     }
-    let more = [
-        (!report.probes.is_empty()).then(|| probes::table(&report.probes).view(&probes::MARKDOWN)),
-        (!report.protocols.is_empty()).then(|| protocols::table(&report.protocols).view(&protocols::SHOWN)),
-        (!report.repeats.is_empty()).then(|| repeats::table(&report.repeats).view(&repeats::MARKDOWN)),
-    ];
-    for view in more.iter().flatten() {
-        let _ = write!(out, "\n{}\n\n{}", escape(&view.title), export::markdown(view));
+    for section in &sections::ALL {
+        let Some(table) = section.of(report) else { continue };
+        let _ =
+            write!(out, "\n{}\n\n{}", escape(&table.title), export::markdown(&table.view(section.markdown)));
     }
     if let Some(study) = &report.study {
         out.push_str(&study::markdown(study));

@@ -190,6 +190,15 @@ impl<R> TableBuilder<'_, R> {
         self.real(low.0, low.1, |row| Some(of(row)?.0)).real(high.0, high.1, |row| Some(of(row)?.1))
     }
 
+    /// The same of an interval of shares, in percent or percentage points.
+    pub fn share_ends(
+        self,
+        names: [(&'static str, &'static str); 2],
+        of: impl Fn(&R) -> Option<(f64, f64)>,
+    ) -> Self {
+        self.ends(names, |row| of(row).map(|(low, high)| (100.0 * low, 100.0 * high)))
+    }
+
     /// The last column in another format than its name says.
     pub fn shown_as(mut self, format: ColumnFormat) -> Self {
         self.headings.iter_mut().last().into_iter().for_each(|heading| heading.format = format);

@@ -11,7 +11,7 @@ use crate::runs::Run;
 use crate::statistics::mean;
 use crate::table::{ColumnFormat, Table, TableBuilder};
 use crate::tone::Tone;
-use crate::{Report, cell_text, probes, protocols, repeats};
+use crate::{Report, cell_text, sections};
 
 /// Every table of a report, in the order in which they are shown.
 pub fn all(report: &Report, paper: &PaperNumbers) -> Vec<Table> {
@@ -26,9 +26,7 @@ pub fn all(report: &Report, paper: &PaperNumbers) -> Vec<Table> {
         claims(&report.claims.iter().collect::<Vec<_>>()),
     ];
     tables.extend(report.cells.iter().any(|cell| cell.digest.first_token.n > 0).then(|| latency(report)));
-    tables.extend((!report.probes.is_empty()).then(|| probes::table(&report.probes)));
-    tables.extend((!report.protocols.is_empty()).then(|| protocols::table(&report.protocols)));
-    tables.extend((!report.repeats.is_empty()).then(|| repeats::table(&report.repeats)));
+    tables.extend(sections::ALL.iter().filter_map(|section| section.of(report)));
     tables
 }
 
@@ -68,8 +66,7 @@ pub(crate) fn scores(report: &Report) -> Table {
         .text("model", "model", |cell| cell.model.clone())
         .text("metric", "metric", |cell| cell.summary.headline().name.clone())
         .share("score_percent", "score", Cell::score)
-        .share("low_percent", "low", |cell| Some(cell.interval?.0))
-        .share("high_percent", "high", |cell| Some(cell.interval?.1))
+        .share_ends([("low_percent", "low"), ("high_percent", "high")], |cell| cell.interval)
         .count("n", "N", Cell::n)
         .count("recorded", "recorded", |cell| cell.summary.n_recorded)
         .count("expected", "expected", |cell| cell.summary.n_expected)
@@ -209,8 +206,7 @@ fn breakdowns(report: &Report) -> Table {
         .text("group", "group", |row| row.label.to_owned())
         .count("n", "N", |row| row.n)
         .share("score_percent", "score", |row| row.value)
-        .share("low_percent", "low", |row| Some(row.interval?.0))
-        .share("high_percent", "high", |row| Some(row.interval?.1))
+        .share_ends([("low_percent", "low"), ("high_percent", "high")], |row| row.interval)
         .table()
 }
 

@@ -198,6 +198,11 @@ pub(crate) fn points_interval((low, high): (f64, f64)) -> String {
     ColumnFormat::Points.interval((100.0 * low, 100.0 * high))
 }
 
+/// An interval by video in words; one video has none.
+pub(crate) fn within(interval: Option<(f64, f64)>, words: fn((f64, f64)) -> String) -> String {
+    interval.map_or_else(|| "fewer than two videos".to_owned(), words)
+}
+
 /// `1 sample`, `2 samples`.
 pub fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })

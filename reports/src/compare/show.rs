@@ -101,8 +101,7 @@ pub(crate) fn comparison(contrasts: &[Contrast], crops: impl Fn(&Pair) -> Option
         .share("difference_points", "B - A", |row| {
             row.mean(|pair| pair.difference, |effect| effect.difference)
         })
-        .share("low_points", "low", |row| Some(row.interval()?.0))
-        .share("high_points", "high", |row| Some(row.interval()?.1))
+        .share_ends([("low_points", "low"), ("high_points", "high")], |row| row.interval())
         .count("videos", "videos", |row| match row.pair {
             Some(pair) => Some(pair.effect.map_or(1, |effect| effect.clusters)),
             None => Some(row.effect?.estimates[0]?.clusters),
@@ -176,7 +175,7 @@ pub fn markdown(comparison: &RunComparison, link: impl Fn(&str, &str) -> Option<
     }
     if !comparison.protocols.is_empty() {
         let table = protocols::table(&comparison.protocols);
-        let _ = writeln!(out, "## {}\n\n{}", table.title, table_markdown(&table.view(&protocols::SHOWN)));
+        let _ = writeln!(out, "## {}\n\n{}", table.title, table_markdown(&table.view(protocols::SHOWN)));
     }
     out.push_str("## Answers that flipped\n\n| split | sample | from A to B |\n|---|---|---|\n");
     for (pair, flip) in flips(comparison) {

@@ -88,7 +88,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             chart_of_scores => charts::scores(report, &names),
             breakdowns => charts::breakdowns(report, &names),
             tables => sections::tables(&tables),
-            gaps => sections::gaps(report),
+            sections => sections::own(report),
             study => sections::study(report),
             scores => sections::scores(report),
             unread => sections::unread(report),

@@ -6,18 +6,19 @@ use minijinja::{Value, context};
 
 use super::methods;
 use super::visible::visible;
+use crate::Report;
 use crate::cells::Cell;
 use crate::compare::{self, Flip, Pair};
 use crate::contrast::Contrast;
 use crate::decide::Verdict;
 use crate::paper::{PaperError, PaperNumbers};
 use crate::runs::Run;
+use crate::sections::{self, Section};
 use crate::study::{self, Finding};
 use crate::table::{Table, View, ViewColumn, col, interval};
 use crate::tables;
 use crate::terminal::counted;
 use crate::tone::Tone;
-use crate::{Report, TwoProtocols, protocols};
 
 /// Conclusions of the runs, each in a sentence, and the kinds for their colours: the first expectation of a study, the
 /// scores beside the published ones, and what the runs answer among themselves.
@@ -82,14 +83,10 @@ fn beside_published(report: &Report) -> Value {
     context! { kind, text }
 }
 
-/// The tables of tool use, losses and cost by name; columns of tool use that stand beside the scores are left out.
+/// The tables by name; columns of tool use that stand beside the scores are left out.
 pub(super) fn tables(tables: &[Table]) -> BTreeMap<&'static str, Value> {
     let shown = |table: &Table| {
-        let mut view = match table.name {
-            // Sentences stand below the table, once for each model.
-            "protocols" => table.view(&protocols::SHOWN),
-            _ => table.whole(),
-        };
+        let mut view = table.whole();
         if table.name == "tools" {
             view.columns.retain(|column| column.name != "profile");
         }
@@ -98,19 +95,16 @@ pub(super) fn tables(tables: &[Table]) -> BTreeMap<&'static str, Value> {
     tables.iter().map(shown).collect()
 }
 
-/// In what the protocols of each model differ, in sentences.
-pub(super) fn gaps(report: &Report) -> Vec<Value> {
-    let mut models: Vec<&TwoProtocols> = Vec::new();
-    for one in &report.protocols {
-        if !models.iter().any(|other| other.row == one.row) {
-            models.push(one);
-        }
-    }
-    let shown = |one: &TwoProtocols| {
-        let TwoProtocols { row, gap, finding, also, source, .. } = one;
-        context! { row, gap, finding, also, source }
+/// The tables with a section of their own; what is explained stands next to the scores.
+pub(super) fn own(report: &Report) -> Vec<Value> {
+    let mut all = sections::ALL;
+    all.sort_by_key(|section| section.facts.is_none());
+    let shown = |section: Section| {
+        let Section { link, under, facts, .. } = section;
+        let table = section.on_page(report).map(|view| html(&view));
+        context! { link, under, table, facts => facts.map(|facts| facts(report)) }
     };
-    models.into_iter().map(shown).collect()
+    all.into_iter().map(shown).collect()
 }
 
 /// The published table with what may stand in it, and apart from it what may not.

@@ -129,10 +129,12 @@ fn effects(rows: Vec<Row<'_>>) -> Table {
         .share("a_percent", "A, %", |row| row.effect.a)
         .share("b_percent", "B, %", |row| row.effect.b)
         .share("difference_points", "B - A", |row| row.effect.difference)
-        .share("video_low_points", "by video, low", |row| Some(row.effect.by_video?.0))
-        .share("video_high_points", "high", |row| Some(row.effect.by_video?.1))
-        .share("seed_low_points", "by seed, low", |row| Some(row.effect.by_seed?.0))
-        .share("seed_high_points", "high", |row| Some(row.effect.by_seed?.1))
+        .share_ends([("video_low_points", "by video, low"), ("video_high_points", "high")], |row| {
+            row.effect.by_video
+        })
+        .share_ends([("seed_low_points", "by seed, low"), ("seed_high_points", "high")], |row| {
+            row.effect.by_seed
+        })
         .text("expected", "expected", |row| Some(row.expected()?.0))
         .text("finding", "finding", |row| Some(row.expected()?.1.as_str().to_owned()))
         .text("paper", "the paper", |row| once(row, &row.answer.question.paper))
@@ -180,8 +182,7 @@ fn arms(study: &Study) -> Table {
         .text("arm", "arm", |score| score.arm.clone())
         .count("seeds", "seeds", |score| score.seeds)
         .share("score_percent", "score, %", |score| score.mean)
-        .share("low_percent", "95 % by seed, low", |score| Some(score.interval?.0))
-        .share("high_percent", "high", |score| Some(score.interval?.1))
+        .share_ends([("low_percent", "95 % by seed, low"), ("high_percent", "high")], |score| score.interval)
         .table()
 }
 

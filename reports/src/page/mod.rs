@@ -16,7 +16,7 @@ mod svg;
 mod thumbnails;
 mod visible;
 
-pub use thumbnails::{Thumbnail, Thumbnails, Videos};
+pub use thumbnails::{Jpegs, Thumbnail, Thumbnails, Videos};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use paravt_files::{make_dir, write_atomic};
-use paravt_media::{VideoFile, encode_jpeg, smart_resize};
 use paravt_suite::message::FrameOrigin;
 use paravt_suite::record::{Record, ToolCall, ToolOutcome};
 use rayon::prelude::*;
@@ -16,12 +15,8 @@ use serde::Serialize;
 use crate::rows;
 use crate::runs::Run;
 
-/// Pixels of a thumbnail, and what its sides are multiples of.
-const PIXELS: f64 = 168.0 * 168.0;
-const SIDE: u32 = 14;
 /// Frames shown of an overview, evenly.
 const OVERVIEW: usize = 16;
-const QUALITY: u8 = 75;
 
 /// A thumbnail: time in seconds and path relative to the page. The path is made of numbers only.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -40,6 +35,9 @@ pub struct Thumbnails {
 /// Where the video of a sample lies on this machine: by split and uid.
 pub type Videos = BTreeMap<(String, String), PathBuf>;
 
+/// JPEG files of frames of a video, each with its index; none of a video that cannot be read.
+pub type Jpegs<'a> = &'a (dyn Fn(&Path, &[usize]) -> Vec<(usize, Vec<u8>)> + Sync);
+
 /// The frames of the overview that are shown.
 fn overview(record: &Record) -> Vec<FrameOrigin> {
     let frames: Vec<FrameOrigin> = rows::overview(record).flatten().collect();
@@ -56,12 +54,12 @@ fn crop(call: &ToolCall) -> &[FrameOrigin] {
 }
 
 impl Thumbnails {
-    /// Decodes and writes the recorded frames of all runs below `dir/frames`. A video that is not in
+    /// Writes the recorded frames of all runs, as `jpegs` decodes them, below `dir/frames`. A video that is not in
     /// `videos` or cannot be read has none and is counted.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn write(runs: &[Run], videos: &Videos, dir: &Path) -> std::io::Result<Self> {
+    pub fn write(runs: &[Run], videos: &Videos, dir: &Path, jpegs: Jpegs<'_>) -> std::io::Result<Self> {
         let mut wanted: BTreeMap<&Path, (&Path, BTreeSet<usize>)> = BTreeMap::new();
         let mut unknown: BTreeSet<&Path> = BTreeSet::new();
         for (run, record) in runs.iter().flat_map(|run| run.records.iter().map(move |record| (run, record))) {
@@ -80,7 +78,9 @@ impl Thumbnails {
             .into_par_iter()
             .map(|(number, (name, (video, indices)))| {
                 let indices: Vec<usize> = indices.into_iter().collect();
-                Ok((name.to_owned(), of_video(number, video, &indices, dir)?))
+                // Opening a named pipe would block until there is a writer.
+                let frames = if video.is_file() { jpegs(video, &indices) } else { Vec::new() };
+                Ok((name.to_owned(), of_video(number, frames, dir)?))
             })
             .collect::<std::io::Result<BTreeMap<_, _>>>()?;
         let unreadable = written.values().filter(|frames| frames.is_empty()).count();
@@ -111,31 +111,19 @@ impl Thumbnails {
     }
 }
 
-/// Paths of the written frames by index; none where the video cannot be read.
+/// Writes the frames of a video; their paths by index.
 fn of_video(
     number: usize,
-    video: &Path,
-    indices: &[usize],
+    frames: Vec<(usize, Vec<u8>)>,
     dir: &Path,
 ) -> std::io::Result<BTreeMap<usize, String>> {
     let mut written = BTreeMap::new();
-    // Opening a named pipe would block until there is a writer.
-    if !video.is_file() {
-        return Ok(written);
-    }
-    let Ok(file) = VideoFile::open(video) else { return Ok(written) };
-    let info = file.info();
-    // A file that was replaced since the run may be shorter than the record says.
-    let indices: Vec<usize> = indices.iter().copied().filter(|&index| index < info.frames).collect();
-    let Ok(size) = smart_resize(info.width, info.height, SIDE, 0.0, PIXELS) else { return Ok(written) };
-    let Ok(frames) = file.frames_at(&indices, size) else { return Ok(written) };
-    make_dir(&dir.join("frames"))?;
-    make_dir(&dir.join(format!("frames/v{number}")))?;
-    for frame in frames {
-        let Ok(jpeg) = encode_jpeg(&frame, QUALITY) else { continue };
-        let name = format!("frames/v{number}/{}.jpg", frame.index);
+    for (index, jpeg) in frames {
+        make_dir(&dir.join("frames"))?;
+        make_dir(&dir.join(format!("frames/v{number}")))?;
+        let name = format!("frames/v{number}/{index}.jpg");
         write_atomic(&dir.join(&name), &jpeg)?;
-        written.insert(frame.index, name);
+        written.insert(index, name);
     }
     Ok(written)
 }

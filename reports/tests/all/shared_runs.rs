@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::whole;
+use crate::common::{jpegs, whole};
 use paravt_reports::page::{Thumbnails, Videos};
 use paravt_reports::terminal::Detail;
 use paravt_reports::{Report, ReportError, Run, find_runs, json, markdown, readable_runs, terminal};
@@ -137,11 +137,11 @@ fn frames_come_from_the_callers_data_and_never_from_a_path_in_a_journal() {
     let runs = find_runs(&[run]).unwrap();
     let out = dir.path().join("report");
     std::fs::create_dir(&out).unwrap();
-    let none = Thumbnails::write(&runs, &Videos::new(), &out).unwrap();
+    let none = Thumbnails::write(&runs, &Videos::new(), &out, &jpegs).unwrap();
     assert_eq!((none.unknown, none.unreadable), (1, 0));
     // Also a pipe in the data itself is not opened.
     let videos = Videos::from([(("videomme".to_owned(), "0".to_owned()), pipe)]);
-    let read = Thumbnails::write(&runs, &videos, &out).unwrap();
+    let read = Thumbnails::write(&runs, &videos, &out, &jpegs).unwrap();
     assert_eq!(read.unreadable, 1);
     assert!(!out.join("frames").exists());
 }

@@ -18,6 +18,7 @@ mod progress;
 mod registry;
 mod signals;
 mod threads;
+mod thumbnails;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use threads::Workload;

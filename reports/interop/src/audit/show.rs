@@ -35,7 +35,9 @@ pub fn table(audits: &[Audit]) -> Table {
         .count("reported_n", "N", |audit| Some(audit.reported?.n))
         .share("answered_percent", "without failures and draws", |audit| Some(audit.answered?.value))
         .share("strict_percent", "strict", |audit| Some(audit.strict?.value))
-        .share_ends([("strict_low_percent", "low"), ("strict_high_percent", "high")], |audit| audit.strict?.interval)
+        .share_ends([("strict_low_percent", "low"), ("strict_high_percent", "high")], |audit| {
+            audit.strict?.interval
+        })
         .count("strict_n", "N", |audit| Some(audit.strict?.n))
         .share("strict_rows_percent", "strict, of the rows", |audit| Some(audit.strict?.over_rows.value))
         .count("videos", "videos", |audit| Some(audit.strict?.videos))

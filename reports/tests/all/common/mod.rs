@@ -4,7 +4,7 @@
 pub(crate) mod simulate;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use paravt_reports::{Run, Training};
 use paravt_suite::backend::{BackendInfo, Usage};
@@ -148,6 +148,12 @@ pub(crate) fn damaged() -> Run {
     });
     let manifest = manifest(task, Profile::Strict, 5);
     Run { path: "charades".into(), manifest, records, torn_bytes: 17, training: Training::default() }
+}
+
+/// Frames of a video of a thousand, each the same picture.
+pub(crate) fn jpegs(_: &Path, indices: &[usize]) -> Vec<(usize, Vec<u8>)> {
+    let inside = indices.iter().filter(|index| **index < 1_000);
+    inside.map(|index| (*index, include_bytes!("frame.jpg").to_vec())).collect()
 }
 
 /// Rows and videos of the published splits that tests need.

@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use paravt_interop::export::{Format, FrameImages, Options, export};
-use paravt_reports::page::Thumbnails;
 use paravt_reports::terminal::counted;
 use paravt_reports::{Run, find_runs};
 
-use super::report::videos;
 use crate::exit::Exit;
 use crate::registry::{DataArgs, TaskFiles};
+use crate::thumbnails;
 
 /// Flags of `export`.
 #[derive(clap::Args)]
@@ -78,8 +77,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 fn frames(args: &Args, runs: &[Run], dir: &Path) -> anyhow::Result<FrameImages> {
     let root = args.data.root()?;
     let tasks = [paravt_tasks::all(), &args.files.and(&[])?].concat();
-    let thumbnails = Thumbnails::write(runs, &videos(runs, &root, &tasks), dir)
-        .with_context(|| format!("cannot write frames into {}", dir.display()))?;
+    let thumbnails = thumbnails::write(runs, &root, &tasks, dir)?;
     if thumbnails.unreadable > 0 {
         eprintln!("{} cannot be read: no images of these", counted(thumbnails.unreadable, "video"));
     }

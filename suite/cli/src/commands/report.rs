@@ -2,24 +2,22 @@
 
 mod serve;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use paravt_files::write_atomic;
-use paravt_reports::page::{Thumbnails, Videos};
+use paravt_reports::page::Thumbnails;
 use paravt_reports::tables::records;
 use paravt_reports::terminal::counted;
 use paravt_reports::{Damaged, Prices, Report, Run, export, json, markdown, page, readable_runs, terminal};
 use paravt_suite::data::DataRoot;
-use paravt_suite::profile::Profile;
-use paravt_suite::sample::Sample;
-use paravt_suite::task::{Benchmark, Task as _};
+use paravt_suite::task::Benchmark;
 
 use crate::exit::Exit;
 use crate::launch;
 use crate::output::Printed;
 use crate::registry::{DataArgs, TaskFiles};
+use crate::thumbnails;
 
 /// Flags of `report`.
 #[derive(clap::Args)]
@@ -114,8 +112,7 @@ pub(crate) fn write(
     export::write_long(&records(&runs), &tables)?;
     let mut thumbnails = Thumbnails::default();
     if let Some((root, tasks)) = frames {
-        thumbnails = Thumbnails::write(&runs, &videos(&runs, root, tasks), dir)
-            .with_context(|| format!("cannot write frames into {}", dir.display()))?;
+        thumbnails = thumbnails::write(&runs, root, tasks, dir)?;
         if thumbnails.unreadable > 0 {
             let videos = counted(thumbnails.unreadable, "video");
             eprintln!("{videos} cannot be read: no frames of these in the page");
@@ -136,33 +133,6 @@ pub(crate) fn write(
         write_atomic(&path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(report)
-}
-
-/// Where the videos of these runs' samples lie below a data root. A split whose data is not there has
-/// none, which the caller counts.
-pub(crate) fn videos(runs: &[Run], root: &DataRoot, tasks: &[&Benchmark]) -> Videos {
-    let mut videos = Videos::new();
-    for task in tasks {
-        let name = &task.spec().name;
-        let profiles: BTreeSet<Profile> = runs
-            .iter()
-            .filter(|run| run.manifest.task.name == *name)
-            .map(|run| run.manifest.plan.profile())
-            .collect();
-        for profile in profiles {
-            let dataset = match task.load(root, profile) {
-                Ok(dataset) => dataset,
-                Err(error) => {
-                    eprintln!("{name}: no frames in the page: {error}");
-                    continue;
-                }
-            };
-            let path = |sample: &Sample| dataset.videos.resolve(&sample.video);
-            let video = |sample: &Sample| ((name.clone(), sample.uid.clone()), path(sample));
-            videos.extend(dataset.samples.iter().map(video));
-        }
-    }
-    videos
 }
 
 /// Names the runs that a report leaves out.

@@ -1,7 +1,7 @@
 //! The few marks that the charts are made of. Colours are classes of the page's style, so that light,
 //! dark and print follow it; nothing here uses a style attribute, which the page's policy forbids.
 
-use std::fmt::Write as _;
+use std::fmt::{Arguments, Write as _};
 
 use minijinja::HtmlEscape;
 
@@ -33,12 +33,17 @@ impl Svg {
         Self { width, height, title, description, marks: String::new() }
     }
 
-    pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
-        let _ = write!(
-            self.marks,
-            r#"<line class="{class}" x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}"/>"#,
-            from.0, from.1, to.0, to.1
-        );
+    /// An element with its attributes, and a tooltip where it has one.
+    fn element(&mut self, name: &str, attributes: Arguments<'_>, tip: Option<&str>) {
+        let _ = match tip {
+            Some(tip) => write!(self.marks, "<{name} {attributes}><title>{}</title></{name}>", escape(tip)),
+            None => write!(self.marks, "<{name} {attributes}/>"),
+        };
+    }
+
+    pub(super) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+        let ends = format_args!(r#"class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}""#);
+        self.element("line", ends, None);
     }
 
     /// A line with a tooltip.
@@ -66,84 +71,48 @@ impl Svg {
             3 => &[(-4.0, -3.5), (4.0, -3.5), (0.0, 4.5)],
             _ => &[(-1.5, -4.5), (1.5, -4.5), (1.5, 4.5), (-1.5, 4.5)],
         };
-        let points: Vec<String> =
-            outline.iter().map(|(dx, dy)| format!("{:.1},{:.1}", x + dx, y + dy)).collect();
-        let open = if filled { "" } else { " open" };
-        let _ = write!(
-            self.marks,
-            r#"<polygon class="mark series{}{open}" points="{}"><title>{}</title></polygon>"#,
-            series % 7,
-            points.join(" "),
-            escape(tip)
-        );
+        let points = points(outline.iter().map(|(dx, dy)| (x + dx, y + dy)));
+        let (colour, open) = (series % 7, if filled { "" } else { " open" });
+        let attributes = format_args!(r#"class="mark series{colour}{open}" points="{points}""#);
+        self.element("polygon", attributes, Some(tip));
     }
 
     /// A rectangle with a tooltip.
     pub(super) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), tip: &str) {
-        let _ = write!(
-            self.marks,
-            r#"<rect class="{class}" x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}"><title>{}</title></rect>"#,
-            at.0,
-            at.1,
-            size.0.max(0.0),
-            size.1.max(0.0),
-            escape(tip)
-        );
+        self.element("rect", format_args!(r#"class="{class}" {}"#, place(at, size)), Some(tip));
     }
 
     /// A rectangle whose strength is a share between 0 and 1.
     pub(super) fn shade(&mut self, at: (f64, f64), size: (f64, f64), share: f64, tip: &str) {
-        let _ = write!(
-            self.marks,
-            r#"<rect class="shade" x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" fill-opacity="{share:.3}"><title>{}</title></rect>"#,
-            at.0,
-            at.1,
-            size.0,
-            size.1,
-            escape(tip)
-        );
+        let place = place(at, size);
+        self.element("rect", format_args!(r#"class="shade" {place} fill-opacity="{share:.3}""#), Some(tip));
     }
 
     /// A dot with a tooltip.
-    pub(super) fn dot(&mut self, class: &str, at: (f64, f64), tip: &str) {
-        let _ = write!(
-            self.marks,
-            r#"<circle class="{class}" cx="{:.1}" cy="{:.1}" r="5"><title>{}</title></circle>"#,
-            at.0,
-            at.1,
-            escape(tip)
-        );
+    pub(super) fn dot(&mut self, class: &str, (x, y): (f64, f64), tip: &str) {
+        self.element("circle", format_args!(r#"class="{class}" cx="{x:.1}" cy="{y:.1}" r="5""#), Some(tip));
     }
 
     /// A diamond with a tooltip.
     pub(super) fn diamond(&mut self, class: &str, (x, y): (f64, f64), tip: &str) {
-        let _ = write!(
-            self.marks,
-            r#"<path class="{class}" d="M{:.1} {y:.1}L{x:.1} {:.1}L{:.1} {y:.1}L{x:.1} {:.1}Z"><title>{}</title></path>"#,
-            x - 6.0,
-            y - 6.0,
-            x + 6.0,
-            y + 6.0,
-            escape(tip)
-        );
+        let (left, top, right, bottom) = (x - 6.0, y - 6.0, x + 6.0, y + 6.0);
+        let path = format_args!("M{left:.1} {y:.1}L{x:.1} {top:.1}L{right:.1} {y:.1}L{x:.1} {bottom:.1}Z");
+        self.element("path", format_args!(r#"class="{class}" d="{path}""#), Some(tip));
     }
 
     /// A line through points.
-    pub(super) fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
-        self.through("polyline", class, points);
+    pub(super) fn polyline(&mut self, class: &str, of: &[(f64, f64)]) {
+        let points = points(of.iter().copied());
+        self.element("polyline", format_args!(r#"class="{class}" points="{points}""#), None);
     }
 
     /// The area that points enclose.
-    pub(super) fn polygon(&mut self, class: &str, points: &[(f64, f64)]) {
-        self.through("polygon", class, points);
+    pub(super) fn polygon(&mut self, class: &str, of: &[(f64, f64)]) {
+        let points = points(of.iter().copied());
+        self.element("polygon", format_args!(r#"class="{class}" points="{points}""#), None);
     }
 
-    fn through(&mut self, element: &str, class: &str, points: &[(f64, f64)]) {
-        let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let _ = write!(self.marks, r#"<{element} class="{class}" points="{}"/>"#, points.join(" "));
-    }
-
-    pub(super) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
+    pub(super) fn text(&mut self, class: &str, (x, y): (f64, f64), anchor: Anchor, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
@@ -151,35 +120,39 @@ impl Svg {
         };
         let _ = write!(
             self.marks,
-            r#"<text class="{class}" x="{:.1}" y="{:.1}" text-anchor="{anchor}">{}</text>"#,
-            at.0,
-            at.1,
+            r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{}</text>"#,
             escape(text)
         );
     }
 
     /// A picture that says nothing beyond the words beside it.
     pub(super) fn finish_decorative(self) -> String {
-        let (width, height) = (self.width, self.height);
-        format!(
-            r#"<svg viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" aria-hidden="true">{}</svg>"#,
-            self.marks
-        )
+        self.drawn(r#"aria-hidden="true""#, "")
     }
 
     /// The chart.
     pub(super) fn finish(self) -> String {
+        let name = format!(r#"role="img" aria-label="{}""#, escape(&self.title));
+        self.drawn(&name, &format!("<desc>{}</desc>", escape(&self.description)))
+    }
+
+    fn drawn(&self, attributes: &str, description: &str) -> String {
+        let (width, height, marks) = (self.width, self.height, &self.marks);
         format!(
-            r#"<svg viewBox="0 0 {:.0} {:.0}" width="{:.0}" height="{:.0}" role="img" aria-label="{}"><desc>{}</desc>{}</svg>"#,
-            self.width,
-            self.height,
-            self.width,
-            self.height,
-            escape(&self.title),
-            escape(&self.description),
-            self.marks
+            r#"<svg viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" {attributes}>{description}{marks}</svg>"#
         )
     }
+}
+
+/// Points as an attribute has them.
+fn points(points: impl Iterator<Item = (f64, f64)>) -> String {
+    points.map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Corner and size of a rectangle.
+fn place((x, y): (f64, f64), (width, height): (f64, f64)) -> String {
+    let (width, height) = (width.max(0.0), height.max(0.0));
+    format!(r#"x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}""#)
 }
 
 /// Text that cannot end an attribute or begin an element, nor turn the line around.

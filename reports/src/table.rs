@@ -105,13 +105,15 @@ pub struct TableBuilder<'a, R> {
     rows: &'a [R],
     headings: Vec<Heading>,
     view_only: Vec<Heading>,
+    is_exported: bool,
     values: Vec<(&'static str, Values)>,
     tones: Vec<(&'static str, Vec<Tone>)>,
 }
 
 impl<R> TableBuilder<'_, R> {
     fn add(mut self, name: &'static str, title: &'static str, format: ColumnFormat, values: Values) -> Self {
-        self.headings.push(Heading { name, title, format });
+        let headings = if self.is_exported { &mut self.headings } else { &mut self.view_only };
+        headings.push(Heading { name, title, format });
         self.values.push((name, values));
         self
     }
@@ -205,9 +207,9 @@ impl<R> TableBuilder<'_, R> {
         self
     }
 
-    /// Keeps the last column out of the files: views alone have it.
-    pub fn view_only(mut self) -> Self {
-        self.view_only.extend(self.headings.pop());
+    /// From here on columns are for views alone: no file has them.
+    pub fn for_views(mut self) -> Self {
+        self.is_exported = false;
         self
     }
 
@@ -223,7 +225,7 @@ impl Table {
     /// A table to be filled.
     pub fn of<'a, R>(name: &'static str, title: &'static str, rows: &'a [R]) -> TableBuilder<'a, R> {
         let (headings, view_only, values, tones) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        TableBuilder { name, title, rows, headings, view_only, values, tones }
+        TableBuilder { name, title, rows, headings, view_only, is_exported: true, values, tones }
     }
 
     /// Puts a view-only column into the files, too, as their last.

@@ -82,24 +82,18 @@ pub(crate) fn scores(report: &Report) -> Table {
         .shown_as(ColumnFormat::Number)
         .real("p_holm", "p (Holm)", |cell| cell.paper.as_ref()?.p_holm)
         .toned("verdict", "verdict", |cell| (cell_text::verdict(cell), cell_text::tone(cell)))
+        .for_views()
         .text("name", "run", |cell| format!("{} · {}", cell.profile, cell.run))
-        .view_only()
         .text("n_of", "N", cell_text::n)
-        .view_only()
         .text("errors", "errors", cell_text::losses)
-        .view_only()
         .text("also", "also", cell_text::further_metrics)
-        .view_only()
         .text("difference", "difference", |cell| {
             cell.paper.as_ref().map(|paper| cell_text::difference(cell, paper))
         })
-        .view_only()
         .toned("judged", "verdict", |cell| (cell_text::judged(cell), cell_text::tone(cell)))
-        .view_only()
         .toned("word", "verdict", |cell| {
             (cell_text::short_verdict(cell).0.to_owned(), cell_text::short_verdict(cell).1)
         })
-        .view_only()
         .table()
 }
 

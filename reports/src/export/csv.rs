@@ -7,26 +7,18 @@
 
 use paravt_suite::printable::printable;
 
-use super::{Failure, Format};
+use super::Failure;
 use crate::frame::Datum;
 use crate::table::Table;
 
 /// CSV with every digit.
-pub(super) struct Csv;
-
-impl Format for Csv {
-    fn ending(&self) -> &'static str {
-        "csv"
+pub(super) fn write(table: &Table, file: &mut Vec<u8>) -> Result<(), Failure> {
+    let mut writer = ::csv::Writer::from_writer(file);
+    writer.write_record(table.headings.iter().map(|heading| as_text(heading.name)))?;
+    for row in table.rows() {
+        writer.write_record(row.iter().map(field))?;
     }
-
-    fn write(&self, table: &Table, file: &mut Vec<u8>) -> Result<(), Failure> {
-        let mut writer = ::csv::Writer::from_writer(file);
-        writer.write_record(table.headings.iter().map(|heading| as_text(heading.name)))?;
-        for row in table.rows() {
-            writer.write_record(row.iter().map(field))?;
-        }
-        Ok(writer.flush()?)
-    }
+    Ok(writer.flush()?)
 }
 
 fn field(datum: &Datum) -> String {

@@ -2,33 +2,23 @@
 
 use paravt_suite::printable::printable_line;
 
-use super::{Failure, Format};
+use super::Failure;
 use crate::table::Table;
 
 /// A `tabular` for `\input`, rounded; needs `\usepackage{booktabs}`.
-pub(super) struct Latex;
-
-impl Format for Latex {
-    fn ending(&self) -> &'static str {
-        "tex"
+pub(super) fn write(table: &Table, file: &mut Vec<u8>) -> Result<(), Failure> {
+    let view = table.whole();
+    let align: String = view.columns.iter().map(|column| if column.is_number { 'r' } else { 'l' }).collect();
+    let line = |cells: Vec<String>| format!("{} \\\\\n", cells.join(" & "));
+    let mut out = format!("% {}\n\\begin{{tabular}}{{{align}}}\n\\toprule\n", printable_line(&table.title));
+    out.push_str(&line(view.columns.iter().map(|column| escape(column.title)).collect()));
+    out.push_str("\\midrule\n");
+    for row in 0..view.rows {
+        out.push_str(&line(view.row(row).map(escape).collect()));
     }
-
-    fn write(&self, table: &Table, file: &mut Vec<u8>) -> Result<(), Failure> {
-        let view = table.whole();
-        let align: String =
-            view.columns.iter().map(|column| if column.is_number { 'r' } else { 'l' }).collect();
-        let line = |cells: Vec<String>| format!("{} \\\\\n", cells.join(" & "));
-        let mut out =
-            format!("% {}\n\\begin{{tabular}}{{{align}}}\n\\toprule\n", printable_line(&table.title));
-        out.push_str(&line(view.columns.iter().map(|column| escape(column.title)).collect()));
-        out.push_str("\\midrule\n");
-        for row in 0..view.rows {
-            out.push_str(&line(view.row(row).map(escape).collect()));
-        }
-        out.push_str("\\bottomrule\n\\end{tabular}\n");
-        file.extend(out.into_bytes());
-        Ok(())
-    }
+    out.push_str("\\bottomrule\n\\end{tabular}\n");
+    file.extend(out.into_bytes());
+    Ok(())
 }
 
 /// Every character that means something to LaTeX as the character itself.

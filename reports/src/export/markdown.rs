@@ -2,21 +2,13 @@
 
 use paravt_suite::printable::printable;
 
-use super::{Failure, Format};
+use super::Failure;
 use crate::table::{Table, View};
 
 /// GitHub's tables, rounded.
-pub(super) struct Markdown;
-
-impl Format for Markdown {
-    fn ending(&self) -> &'static str {
-        "md"
-    }
-
-    fn write(&self, table: &Table, file: &mut Vec<u8>) -> Result<(), Failure> {
-        file.extend(markdown(&table.whole()).into_bytes());
-        Ok(())
-    }
+pub(super) fn write(table: &Table, file: &mut Vec<u8>) -> Result<(), Failure> {
+    file.extend(markdown(&table.whole()).into_bytes());
+    Ok(())
 }
 
 /// A view as Markdown.

@@ -1,4 +1,4 @@
-//! Tables as files: every format reads the same table and is one small file behind one method.
+//! Tables as files: every format reads the same table and is one small file with one function.
 //!
 //! The machine-readable formats (CSV, JSON, Parquet) keep every digit; Markdown and LaTeX round as the
 //! page does.
@@ -32,37 +32,26 @@ pub enum ExportError {
 /// Result of a format's writer.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// A file format of tables.
-trait Format {
-    /// Ending of the file, without the dot.
-    fn ending(&self) -> &'static str;
+/// A file format: the ending of its files, and what appends a table to the content of one.
+type Format = (&'static str, fn(&Table, &mut Vec<u8>) -> Result<(), Failure>);
 
-    /// Appends the table to the content of a file.
-    fn write(&self, table: &Table, file: &mut Vec<u8>) -> Result<(), Failure>;
-}
-
-const FORMATS: [&dyn Format; 5] =
-    [&csv::Csv, &json::Json, &markdown::Markdown, &latex::Latex, &parquet::Parquet];
+const CSV: Format = ("csv", csv::write);
+const PARQUET: Format = ("parquet", parquet::write);
+const FORMATS: [Format; 5] =
+    [CSV, ("json", json::write), ("md", markdown::write), ("tex", latex::write), PARQUET];
 
 /// A table in every format: ending and content of each file.
 ///
 /// # Errors
 /// A format cannot hold the table.
 pub fn files(table: &Table) -> Result<Vec<(&'static str, Vec<u8>)>, ExportError> {
-    contents(table, &FORMATS)
+    FORMATS.iter().map(|format| Ok((format.0, content(table, format)?))).collect()
 }
 
-fn contents(table: &Table, formats: &[&dyn Format]) -> Result<Vec<(&'static str, Vec<u8>)>, ExportError> {
-    let file = |format: &&dyn Format| {
-        let (ending, mut content) = (format.ending(), Vec::new());
-        format.write(table, &mut content).map_err(|source| ExportError::Format {
-            table: table.name,
-            ending,
-            source,
-        })?;
-        Ok((ending, content))
-    };
-    formats.iter().map(file).collect()
+fn content(table: &Table, (ending, write): &Format) -> Result<Vec<u8>, ExportError> {
+    let mut content = Vec::new();
+    write(table, &mut content).map_err(|source| ExportError::Format { table: table.name, ending, source })?;
+    Ok(content)
 }
 
 /// Writes every table in every format into a folder within an output folder.
@@ -78,7 +67,7 @@ pub fn write_all(tables: &[Table], dir: &Path) -> Result<(), ExportError> {
 /// # Errors
 /// As [`write_all`].
 pub fn write_long(tables: &[Table], dir: &Path) -> Result<(), ExportError> {
-    write(tables, &[&csv::Csv, &parquet::Parquet], dir)
+    write(tables, &[CSV, PARQUET], dir)
 }
 
 /// A table as Parquet.
@@ -86,20 +75,19 @@ pub fn write_long(tables: &[Table], dir: &Path) -> Result<(), ExportError> {
 /// # Errors
 /// The format cannot hold the table.
 pub fn as_parquet(table: &Table) -> Result<Vec<u8>, ExportError> {
-    let files = contents(table, &[&parquet::Parquet])?;
-    Ok(files.into_iter().next().map(|(_, content)| content).unwrap_or_default())
+    content(table, &PARQUET)
 }
 
-fn write(tables: &[Table], formats: &[&dyn Format], dir: &Path) -> Result<(), ExportError> {
+fn write(tables: &[Table], formats: &[Format], dir: &Path) -> Result<(), ExportError> {
     let io = |path: &Path| {
         let path = path.to_owned();
         move |source| ExportError::Io { path, source }
     };
     make_dir(dir).map_err(io(dir))?;
     for table in tables {
-        for (ending, content) in contents(table, formats)? {
-            let path = dir.join(format!("{}.{ending}", table.name));
-            write_atomic(&path, &content).map_err(io(&path))?;
+        for format in formats {
+            let path = dir.join(format!("{}.{}", table.name, format.0));
+            write_atomic(&path, &content(table, format)?).map_err(io(&path))?;
         }
     }
     Ok(())

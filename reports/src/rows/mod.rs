@@ -28,7 +28,7 @@ pub(crate) use sums::Sums;
 /// split's mean, `parallel_calls` is the largest number of calls in one turn. `epoch` stands in the files of repeated
 /// runs alone, `own_score` in those of agents with an extraction of their own; `gold_text` and `chosen` are the texts of the gold option and of the chosen one.
 pub fn samples(switches: &Switches, records: &[Record]) -> Table {
-    basic(switches, records).table()
+    finish(basic(switches, records))
 }
 
 /// The same with what questions about single samples need: kind and row of the question, tags as a JSON object of lists,
@@ -42,7 +42,7 @@ pub fn samples_in_full(switches: &Switches, records: &[Record]) -> Table {
         QuestionKind::Open => "open".to_owned(),
         QuestionKind::Number => "number".to_owned(),
     };
-    basic(switches, records)
+    let samples = basic(switches, records)
         .count("row", "row", |record| record.sample.row)
         .text("kind", "kind", kind)
         .text("tags", "tags", tags)
@@ -59,8 +59,8 @@ pub fn samples_in_full(switches: &Switches, records: &[Record]) -> Table {
         .ends(
             [("evidence_start_seconds", "evidence from (s)"), ("evidence_end_seconds", "to (s)")],
             |record| record.sample.evidence.map(|evidence| (evidence.start, evidence.end)),
-        )
-        .table()
+        );
+    finish(samples)
 }
 
 fn basic<'a>(switches: &'a Switches, records: &'a [Record]) -> TableBuilder<'a, Record> {
@@ -93,18 +93,20 @@ fn basic<'a>(switches: &'a Switches, records: &'a [Record]) -> TableBuilder<'a, 
         .count("overview_frames", "overview frames", |record| seen(record).overview)
         .count("crop_frames", "crop frames", |record| seen(record).crops)
         .count("sub_agent_frames", "frames of sub-agents", |record| seen(record).sub_agents)
+}
+
+/// The table, with what comparisons and repeated runs need beside its columns.
+fn finish(samples: TableBuilder<'_, Record>) -> Table {
+    samples
+        .for_views()
         .real("chance", "chance", bands::chance)
-        .view_only()
         .count("epoch", "epoch", |record| record.epoch)
-        .view_only()
         .real("own_score", "score by its own extraction", |record| {
             Some(record.agent_score.as_ref()?.score.value)
         })
-        .view_only()
         .text("gold_text", "gold option", |record| record.sample.gold_text().map(str::to_owned))
-        .view_only()
         .text("chosen", "chosen option", of_record::chosen)
-        .view_only()
+        .table()
 }
 
 /// The tool calls of a run. `start_share` and `end_share` are shares of the video's length, where both are known and
@@ -140,7 +142,7 @@ pub fn calls(records: &[Record]) -> Table {
         .real("start_seconds", "start (s)", |(_, call, _)| call.start)
         .real("end_seconds", "end (s)", |(_, call, _)| call.end)
         .ends([("start_share", "start"), ("end_share", "end")], |(.., window)| *window)
+        .for_views()
         .count("epoch", "epoch", |(record, ..)| record.epoch)
-        .view_only()
         .table()
 }

@@ -138,10 +138,10 @@ fn effects(rows: Vec<Row<'_>>) -> Table {
         .text("expected", "expected", |row| Some(row.expected()?.0))
         .text("finding", "finding", |row| Some(row.expected()?.1.as_str().to_owned()))
         .text("paper", "the paper", |row| once(row, &row.answer.question.paper))
+        .for_views()
         .text("found", "expected", |row| {
             row.expected().map(|(expected, finding)| format!("{expected}: {}", finding.as_str()))
         })
-        .view_only()
         .table()
 }
 

@@ -16,27 +16,21 @@ use super::folder::Folder;
 use crate::names::file_name;
 
 /// What the two do differently.
-pub(super) trait Harness {
+pub(super) struct Harness {
     /// The time of a run as file names have it.
-    fn stamp(&self, evaluation: &Evaluation<'_>) -> String;
-
+    pub(super) stamp: fn(&Evaluation<'_>) -> String,
     /// Name of the results file of runs with this stamp.
-    fn results_name(&self, stamp: &str) -> String;
-
-    /// Name of a task's samples file.
-    fn samples_name(&self, task: &str, stamp: &str) -> String;
-
+    pub(super) results_name: fn(&str) -> String,
+    /// Name of the samples file of a task with this stamp.
+    pub(super) samples_name: fn(&str, &str) -> String,
     /// The value of `date` in the results.
-    fn date(&self, evaluation: &Evaluation<'_>) -> Value;
-
+    pub(super) date: fn(&Evaluation<'_>) -> Value,
     /// Arguments of generation under the names that this harness has.
-    fn generation(&self, evaluation: &Evaluation<'_>) -> Value;
-
+    pub(super) generation: fn(&Evaluation<'_>) -> Value,
     /// Ends of the names under which a metric's standard error stands.
-    fn error_names(&self) -> &'static [&'static str];
-
+    pub(super) error_names: &'static [&'static str],
     /// A line of the samples file.
-    fn line(&self, evaluation: &Evaluation<'_>, record: &Record) -> Value;
+    pub(super) line: fn(&Evaluation<'_>, &Record) -> Value,
 }
 
 /// Arguments of `generate` of transformers, with how tokens are drawn.
@@ -52,20 +46,20 @@ pub(super) fn sampled_by(plan: &RunPlan, mut arguments: Value) -> Value {
 /// Writes a folder per model: a results file per start, a samples file per task.
 pub(super) fn write(
     evaluations: &[Evaluation<'_>],
-    harness: &dyn Harness,
+    harness: &Harness,
     folder: &mut Folder,
 ) -> Result<(), ExportError> {
     let mut results: BTreeMap<(String, String), Vec<&Evaluation<'_>>> = BTreeMap::new();
     for evaluation in evaluations {
-        let (dir, stamp) = (sanitized(&evaluation.model), harness.stamp(evaluation));
-        let name = harness.samples_name(&file_name(evaluation.task()), &stamp);
-        let samples = evaluation.answered().into_iter().map(|record| harness.line(evaluation, record));
+        let (dir, stamp) = (sanitized(&evaluation.model), (harness.stamp)(evaluation));
+        let name = (harness.samples_name)(&file_name(evaluation.task()), &stamp);
+        let samples = evaluation.answered().into_iter().map(|record| (harness.line)(evaluation, record));
         folder.put_lines(&format!("{dir}/{name}"), samples)?;
         evaluation.left_out().into_iter().for_each(|note| folder.note(note));
         results.entry((dir, stamp)).or_default().push(evaluation);
     }
     for ((dir, stamp), evaluations) in results {
-        let name = harness.results_name(&stamp);
+        let name = (harness.results_name)(&stamp);
         folder.put_json(&format!("{dir}/{name}"), &aggregate(&evaluations, harness))?;
     }
     Ok(())
@@ -77,7 +71,7 @@ fn sanitized(model: &str) -> String {
 }
 
 /// The results of runs that began together: of one model, each of another task.
-fn aggregate(evaluations: &[&Evaluation<'_>], harness: &dyn Harness) -> Value {
+fn aggregate(evaluations: &[&Evaluation<'_>], harness: &Harness) -> Value {
     let by_task = |of: &dyn Fn(&Evaluation<'_>) -> Value| -> Map<String, Value> {
         evaluations.iter().map(|evaluation| (evaluation.task().to_owned(), of(evaluation))).collect()
     };
@@ -102,10 +96,10 @@ fn aggregate(evaluations: &[&Evaluation<'_>], harness: &dyn Harness) -> Value {
             "model_args": format!("model={}", first.model),
             "batch_size": 1,
             "limit": first.run.manifest.selection.limit,
-            "gen_kwargs": harness.generation(first),
+            "gen_kwargs": (harness.generation)(first),
             "random_seed": plan.seed,
         },
-        "date": harness.date(first),
+        "date": (harness.date)(first),
         "task_hashes": by_task(&|evaluation| json!(evaluation.run.manifest.inputs.samples)),
         "model_source": first.run.manifest.backend.name,
         "model_name": first.model,
@@ -118,14 +112,14 @@ fn aggregate(evaluations: &[&Evaluation<'_>], harness: &dyn Harness) -> Value {
 }
 
 /// The numbers of a task. Samples that failed count as the profile says; how many they are stands in the task's metadata.
-fn results(evaluation: &Evaluation<'_>, harness: &dyn Harness) -> Value {
+fn results(evaluation: &Evaluation<'_>, harness: &Harness) -> Value {
     let (summary, cell) = (evaluation.summary(), &evaluation.cell);
     let mut fields = Map::from_iter([("alias".to_owned(), json!(evaluation.task()))]);
     for metric in &summary.metrics {
         fields.insert(format!("{},none", metric.name), json!(metric.value));
         let error = (metric.name == summary.headline().name).then_some(cell.standard_error).flatten();
         let error = error.map_or(json!("N/A"), |error| json!(error));
-        for end in harness.error_names() {
+        for end in harness.error_names {
             fields.insert(format!("{}{end},none", metric.name), error.clone());
         }
     }
@@ -133,7 +127,7 @@ fn results(evaluation: &Evaluation<'_>, harness: &dyn Harness) -> Value {
 }
 
 /// What was asked, of which data.
-fn config(evaluation: &Evaluation<'_>, harness: &dyn Harness) -> Value {
+fn config(evaluation: &Evaluation<'_>, harness: &Harness) -> Value {
     let task = &evaluation.run.manifest.task;
     let metrics: Vec<Value> = evaluation
         .summary()
@@ -152,7 +146,7 @@ fn config(evaluation: &Evaluation<'_>, harness: &dyn Harness) -> Value {
         "output_type": "generate_until",
         "num_fewshot": 0,
         "repeats": 1,
-        "generation_kwargs": harness.generation(evaluation),
+        "generation_kwargs": (harness.generation)(evaluation),
         "metric_list": metrics,
         "metadata": metadata,
     })

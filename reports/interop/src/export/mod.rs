@@ -152,8 +152,8 @@ pub fn export(runs: &[Run], options: Options<'_>, dir: &Path) -> Result<Exported
     match options.format {
         Format::Inspect => inspect::write(&evaluations, options.frames, inspect::Form::Json, &mut folder),
         Format::InspectEval => inspect::write(&evaluations, options.frames, inspect::Form::Eval, &mut folder),
-        Format::LmmsEval => harness::write(&evaluations, &lmms_eval::LmmsEval, &mut folder),
-        Format::LmEval => harness::write(&evaluations, &lm_eval::LmEval, &mut folder),
+        Format::LmmsEval => harness::write(&evaluations, &lmms_eval::LMMS_EVAL, &mut folder),
+        Format::LmEval => harness::write(&evaluations, &lm_eval::LM_EVAL, &mut folder),
         Format::Eee => eee::write(&evaluations, &mut folder),
         Format::VlmEvalKit => vlmevalkit::write(&evaluations, &mut folder),
         Format::Hf => hf::write(&evaluations, &mut folder),

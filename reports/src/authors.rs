@@ -14,11 +14,9 @@ pub(crate) const BY_AUTHORS: &str = " (by its authors)";
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Row {
-    /// Row of the table.
     pub row: String,
     /// Name of the authors' protocol, where it can be imported.
     protocol: Option<String>,
-    /// Where the authors' numbers are from.
     pub source: String,
     /// On the file's scale.
     pub confidence: String,

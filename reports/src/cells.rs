@@ -79,7 +79,6 @@ pub struct Cell {
     /// What the run cost, where prices are given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
-    /// Whether the mode offers the tool.
     #[serde(skip)]
     pub(crate) offers_tool: bool,
     /// Position in the list of runs that the report was built from.

@@ -43,9 +43,7 @@ pub struct Flip {
 /// Means over the pairs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Means {
-    /// Of A.
     pub a: f64,
-    /// Of B.
     pub b: f64,
     /// Tokens of B less A.
     pub tokens: f64,

@@ -21,7 +21,6 @@ pub(crate) const SPLITS: [(&str, &str); 7] = [
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The messages say what the fields are.
 pub enum PaperError {
-    /// The data file is damaged.
     #[error("the published numbers in this build are damaged: {0}")]
     Damaged(String),
     /// No such row.

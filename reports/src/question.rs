@@ -27,9 +27,7 @@ pub(crate) enum Factor {
     Subtitles,
     /// The same setting, more of it in B; its name.
     More(&'static str),
-    /// The texts.
     Protocol,
-    /// The model.
     Model,
     /// What the model runs on.
     Backend,
@@ -99,7 +97,6 @@ fn amount(manifest: &Manifest, name: &str) -> usize {
 /// A comparison of two runs: what it is about, and what else differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Question {
-    /// What it is about.
     pub factor: Factor,
     /// A is the run that was given second.
     pub is_swapped: bool,

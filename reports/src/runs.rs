@@ -30,7 +30,6 @@ pub use digest::RunDigest;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The messages say what the fields are.
 pub enum ReportError {
-    /// A run directory cannot be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// There is no run in a folder.
@@ -49,7 +48,6 @@ pub enum ReportError {
     /// The records of a run do not belong together.
     #[error("{path}: {source}", path = .path.display())]
     Summary { path: PathBuf, source: SummaryError },
-    /// The published numbers.
     #[error(transparent)]
     Paper(#[from] PaperError),
     /// Two runs without a sample in common.

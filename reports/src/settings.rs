@@ -81,7 +81,6 @@ struct Row {
 /// Data and losses of a run's records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DataFacts {
-    /// Records.
     pub recorded: usize,
     /// Distinct videos that they name.
     pub videos: usize,

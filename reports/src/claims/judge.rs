@@ -24,7 +24,6 @@ const ROUNDING: f64 = 0.1;
 
 /// Measurement that these runs must contain.
 pub(crate) struct Evidence<'a> {
-    /// The published settings.
     pub settings: &'a Settings,
     /// One cell per run, judged.
     pub cells: &'a [Cell],

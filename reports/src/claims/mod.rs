@@ -43,12 +43,10 @@ impl Unit {
 pub enum Measure {
     /// One claim for each published column of a row.
     Cell {
-        /// Row.
         row: String,
     },
     /// Mean over the seven columns of `row / baseline - 1`.
     MeanRelativeGain {
-        /// Row.
         row: String,
         /// Row that the gain is measured from.
         baseline: String,
@@ -57,14 +55,10 @@ pub enum Measure {
     Difference {
         /// Row that the difference is measured from.
         from: String,
-        /// Row.
         to: String,
     },
-    /// A statistic of a training curve.
     Training {
-        /// Name of the curve.
         series: String,
-        /// Which.
         statistic: Statistic,
     },
 }
@@ -73,11 +67,8 @@ pub enum Measure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Statistic {
-    /// Its first value.
     First,
-    /// Its mean.
     Mean,
-    /// Its largest value.
     Peak,
 }
 
@@ -145,7 +136,6 @@ pub struct Judged {
 pub(crate) struct Claims {
     /// The training whose curves are published.
     pub training: Claimed,
-    /// The claims.
     pub claims: Vec<Claim>,
 }
 

@@ -15,9 +15,7 @@ use crate::training::Training;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Claimed {
-    /// Name of the recipe.
     pub recipe: String,
-    /// Name of the base model.
     pub base_model: String,
     /// Least and largest number of its parameters.
     pub parameters: (u64, u64),

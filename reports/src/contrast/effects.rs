@@ -53,15 +53,12 @@ impl PairedEffect {
 
 /// Both sides on one split with one seed.
 pub(crate) struct Paired {
-    /// Name of the split.
     pub split: String,
     /// Seed; without seeds the same for all.
     pub seed: u64,
-    /// Pairs of samples.
     pub pairs: usize,
     /// Mean of A over the pairs.
     pub a: f64,
-    /// Mean of B.
     pub b: f64,
     /// Sums of B less A by video.
     pub differences: BTreeMap<String, Cluster>,

@@ -50,7 +50,6 @@ pub struct Baseline {
 pub struct Split {
     /// Settings of the run, machine aside.
     pub manifest: Manifest,
-    /// Samples.
     pub n: usize,
     /// Samples without a full answer.
     pub lost: Lost,

@@ -36,7 +36,6 @@ pub struct Seeds {
 pub struct SeedSplit {
     /// Settings; the model is that of the first training.
     pub manifest: Manifest,
-    /// Samples.
     pub n: usize,
     /// Largest number of failed samples over the trainings.
     pub errors: usize,

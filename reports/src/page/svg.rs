@@ -18,11 +18,8 @@ pub(super) struct Svg {
 
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
-    /// Its start.
     Start,
-    /// Its middle.
     Middle,
-    /// Its end.
     End,
 }
 

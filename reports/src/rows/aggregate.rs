@@ -48,9 +48,7 @@ pub struct Digest {
 /// One group of a grouping by what was measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Band {
-    /// Title of the grouping.
     pub title: String,
-    /// Label of the group.
     pub label: String,
     /// Sums by video.
     pub clusters: BTreeMap<String, Cluster>,

@@ -91,7 +91,6 @@ pub(super) fn texts(parts: &[RecordedPart]) -> String {
 /// A part of a message as it is written.
 #[derive(Debug, PartialEq)]
 pub(super) enum Piece {
-    /// Text.
     Text(String),
     /// A frame, by its index in the video.
     Image(usize),

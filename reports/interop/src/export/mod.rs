@@ -52,7 +52,6 @@ pub enum ExportError {
     /// A run whose number would mislead beside others.
     #[error("{run}: not for the hub: {why}")]
     NotPublishable { run: String, why: String },
-    /// A table cannot be written.
     #[error(transparent)]
     Table(#[from] paravt_reports::export::ExportError),
 }

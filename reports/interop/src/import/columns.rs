@@ -24,9 +24,7 @@ use super::values::{Placed, count, number, text, texts};
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Columns {
-    /// Model that answered.
     model: Option<String>,
-    /// Data set.
     task: Option<String>,
     /// Column whose list holds the rows; its neighbours belong to each of them.
     rows: Option<String>,

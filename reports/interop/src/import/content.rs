@@ -14,7 +14,6 @@ use super::{inspect, spreadsheet};
 pub(super) enum Content {
     /// A log of Inspect with its samples.
     Inspect(Box<Value>),
-    /// Rows.
     Rows(Vec<Placed>),
 }
 

@@ -29,7 +29,6 @@ pub(super) struct Packed {
     pub index: String,
     /// Transcripts, [`CHUNK`] samples each.
     pub chunks: Vec<String>,
-    /// Samples.
     pub samples: usize,
 }
 

@@ -20,6 +20,7 @@ pub mod decide;
 pub mod export;
 pub mod frame;
 pub mod gate;
+mod group_score;
 mod labels;
 mod models;
 mod multiplicity;

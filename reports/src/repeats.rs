@@ -7,8 +7,8 @@
 use paravt_suite::profile::Profile;
 use serde::Serialize;
 
-use crate::decide::Effect;
 use crate::frame::{Frame, Values};
+use crate::group_score::GroupScore;
 use crate::pairs::RIGHT;
 use crate::rows::{draws, majority};
 use crate::runs::RunDigest;
@@ -103,16 +103,10 @@ fn measures(samples: &Frame, repeat: usize) -> Vec<Measure> {
 fn measure(name: String, all: &[Draws<'_>], value: impl Fn(&Draws<'_>) -> Option<f64>) -> Measure {
     let found = all.iter().filter_map(|one| Some((one.video.to_owned(), value(one)?)));
     let (videos, values): (Vec<_>, Vec<_>) = found.map(|(video, value)| (Some(video), Some(value))).unzip();
-    let samples = values.len();
     let frame = Frame::new(vec![("video", Values::Text(videos)), ("value", Values::Real(values))]);
     let clusters = frame.clusters("video", "value");
-    Measure {
-        name,
-        value: mean(clusters.values()).unwrap_or_default(),
-        interval: Effect::share(clusters.values()).and_then(|effect| effect.interval()),
-        samples,
-        videos: clusters.len(),
-    }
+    let GroupScore { n: samples, value, interval, .. } = GroupScore::of("", clusters.values());
+    Measure { name, value, interval, samples, videos: clusters.len() }
 }
 
 /// Probability that at least one of `k` of these `n` draws is right, `right` of them being so: the unbiased estimator

@@ -1,14 +1,11 @@
 //! The tables of a report, each built once with all of its columns.
 
-use paravt_suite::summary::{BreakdownSummary, Group};
-
 use crate::cells::Cell;
 use crate::claims::Judged;
-use crate::decide::Effect;
+use crate::group_score::GroupScore;
 use crate::paper::{PaperNumbers, SPLITS};
 use crate::rows::{calls, samples_in_full};
 use crate::runs::Run;
-use crate::statistics::mean;
 use crate::table::{ColumnFormat, Table, TableBuilder};
 use crate::tone::Tone;
 use crate::{Report, cell_text, sections};
@@ -163,44 +160,20 @@ pub(crate) fn lines<'a>(report: &'a Report, paper: &PaperNumbers) -> Vec<Line<'a
     lines
 }
 
-/// Score of one group of a run's samples.
-struct GroupScore<'a> {
-    cell: &'a Cell,
-    title: &'a str,
-    label: &'a str,
-    n: usize,
-    value: f64,
-    interval: Option<(f64, f64)>,
-}
-
 /// The breakdowns of the benchmarks, and after them those by what was measured.
 fn breakdowns(report: &Report) -> Table {
-    let mut rows = Vec::new();
-    for cell in &report.cells {
-        for BreakdownSummary { tag, title, groups } in &cell.summary.breakdowns {
-            rows.extend(groups.iter().map(|Group { label, n, value }| {
-                let interval = cell.digest.interval(tag, label);
-                GroupScore { cell, title, label, n: *n, value: *value, interval }
-            }));
-        }
-        rows.extend(cell.digest.bands.iter().map(|band| GroupScore {
-            cell,
-            title: &band.title,
-            label: &band.label,
-            n: band.clusters.values().map(|video| video.n).sum(),
-            value: mean(band.clusters.values()).unwrap_or_default(),
-            interval: Effect::share(band.clusters.values()).and_then(|effect| effect.interval()),
-        }));
-    }
+    let of_cell =
+        |cell| Cell::own_groups(cell).chain(cell.bands()).map(move |(title, group)| (cell, title, group));
+    let rows: Vec<(&Cell, &str, GroupScore<'_>)> = report.cells.iter().flat_map(of_cell).collect();
     Table::of("breakdowns", "Breakdowns", &rows)
-        .text("split", "split", |row| row.cell.title.clone())
-        .text("run", "run", |row| row.cell.run.clone())
-        .text("profile", "profile", |row| row.cell.profile.to_string())
-        .text("breakdown", "breakdown", |row| row.title.to_owned())
-        .text("group", "group", |row| row.label.to_owned())
-        .count("n", "N", |row| row.n)
-        .share("score_percent", "score", |row| row.value)
-        .share_ends([("low_percent", "low"), ("high_percent", "high")], |row| row.interval)
+        .text("split", "split", |(cell, ..)| cell.title.clone())
+        .text("run", "run", |(cell, ..)| cell.run.clone())
+        .text("profile", "profile", |(cell, ..)| cell.profile.to_string())
+        .text("breakdown", "breakdown", |(_, title, _)| (*title).to_owned())
+        .text("group", "group", |(.., group)| group.label.to_owned())
+        .count("n", "N", |(.., group)| group.n)
+        .share("score_percent", "score", |(.., group)| group.value)
+        .share_ends([("low_percent", "low"), ("high_percent", "high")], |(.., group)| group.interval)
         .table()
 }
 

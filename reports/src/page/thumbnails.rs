@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use paravt_files::{make_dir, write_atomic};
 use paravt_suite::message::FrameOrigin;
-use paravt_suite::record::{Record, ToolCall, ToolOutcome};
+use paravt_suite::record::{Record, ToolCall};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -45,14 +45,6 @@ fn overview(record: &Record) -> Vec<FrameOrigin> {
     frames.into_iter().step_by(step).collect()
 }
 
-/// The frames that a tool call returned.
-fn crop(call: &ToolCall) -> &[FrameOrigin] {
-    match &call.outcome {
-        ToolOutcome::Frames { frames } | ToolOutcome::Summary { frames, .. } => frames,
-        _ => &[],
-    }
-}
-
 impl Thumbnails {
     /// Writes the recorded frames of all runs, as `jpegs` decodes them, below `dir/frames`. A video that is not in
     /// `videos` or cannot be read has none and is counted.
@@ -68,7 +60,7 @@ impl Thumbnails {
                 unknown.insert(&record.sample.video);
                 continue;
             };
-            let calls = record.transcript.tool_calls.iter().flat_map(crop).copied();
+            let calls = record.transcript.tool_calls.iter().flat_map(rows::frames_of).copied();
             let indices = overview(record).into_iter().chain(calls).map(|frame| frame.index);
             wanted.entry(&record.sample.video).or_insert((video, BTreeSet::new())).1.extend(indices);
         }
@@ -99,7 +91,7 @@ impl Thumbnails {
 
     /// Those of a tool call's frames.
     pub fn crop(&self, record: &Record, call: &ToolCall) -> Vec<Thumbnail> {
-        self.of(record, crop(call))
+        self.of(record, rows::frames_of(call))
     }
 
     fn of(&self, record: &Record, frames: &[FrameOrigin]) -> Vec<Thumbnail> {

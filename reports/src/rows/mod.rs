@@ -18,6 +18,7 @@ use crate::table::{Table, TableBuilder};
 pub(crate) use aggregate::by_agent_extraction;
 pub use aggregate::{Digest, FrameCounts, Spread};
 pub use bands::{evidence, order, titles};
+pub(crate) use of_record::frames_of;
 pub use of_record::{Seen, cluster_name, overview, seen, video_length};
 pub(crate) use per_sample::{draws, majority, per_sample};
 pub use shares::Shares;

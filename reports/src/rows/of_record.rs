@@ -100,11 +100,7 @@ pub fn seen(record: &Record) -> Seen {
     let frames = |call: &ToolCall| match &call.outcome {
         ToolOutcome::Frames { frames } => [frames.len(), 0],
         ToolOutcome::Summary { frames, .. } => [0, frames.len()],
-        ToolOutcome::Text { .. }
-        | ToolOutcome::CropFailed { .. }
-        | ToolOutcome::Malformed { .. }
-        | ToolOutcome::Ran { .. }
-        | ToolOutcome::CodeFailed { .. } => [0, 0],
+        _ => [0, 0],
     };
     let calls = record.transcript.tool_calls.iter().map(frames);
     let [crops, sub_agents] = calls.fold([0, 0], |sum, call| [sum[0] + call[0], sum[1] + call[1]]);
@@ -123,17 +119,17 @@ pub fn overview(record: &Record) -> impl Iterator<Item = Option<FrameOrigin>> {
     parts.flat_map(RecordedPart::frames).map(|(origin, _)| origin)
 }
 
+/// The frames that a tool call returned, to the main agent or to a sub-agent.
+pub(crate) fn frames_of(call: &ToolCall) -> &[FrameOrigin] {
+    match &call.outcome {
+        ToolOutcome::Frames { frames } | ToolOutcome::Summary { frames, .. } => frames,
+        _ => &[],
+    }
+}
+
 /// Times in seconds of all frames that the main agent or a sub-agent saw.
 pub(super) fn seen_times(record: &Record) -> impl Iterator<Item = f64> {
-    let of_call = |call: &ToolCall| match &call.outcome {
-        ToolOutcome::Frames { frames } | ToolOutcome::Summary { frames, .. } => frames.clone(),
-        ToolOutcome::Text { .. }
-        | ToolOutcome::CropFailed { .. }
-        | ToolOutcome::Malformed { .. }
-        | ToolOutcome::Ran { .. }
-        | ToolOutcome::CodeFailed { .. } => Vec::new(),
-    };
-    let calls = record.transcript.tool_calls.iter().flat_map(of_call);
+    let calls = record.transcript.tool_calls.iter().flat_map(frames_of).copied();
     overview(record).flatten().chain(calls).map(|frame| frame.time)
 }
 

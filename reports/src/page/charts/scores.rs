@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 
 use minijinja::{Value, context};
-use paravt_suite::summary::{BreakdownSummary, Group as Answered};
 
 use super::marks::{Frame, Group, Mark, Published, key, marks};
-use crate::decide::Effect;
+use crate::group_score::GroupScore;
 use crate::order::group_by;
 use crate::page::names::Names;
 use crate::page::visible::visible;
 use crate::rows::{order, titles};
-use crate::statistics::{Cluster, mean};
+use crate::statistics::Cluster;
 use crate::{Cell, Report};
 
 /// The runs with the numbers of their names.
@@ -87,14 +86,8 @@ fn chance(runs: &Runs<'_>, split: &str) -> Option<f64> {
     runs.of_split(split).find_map(|(_, cell)| Some(100.0 * cell.digest.chance?))
 }
 
-/// The score of one run in one group.
-struct Score<'a> {
-    series: usize,
-    label: &'a str,
-    n: usize,
-    value: f64,
-    interval: Option<(f64, f64)>,
-}
+/// The score of one run, by its number, in one group.
+type Score<'a> = (usize, GroupScore<'a>);
 
 /// The breakdowns of all splits together by what was measured, where there are several splits, then those of each split.
 pub(crate) fn breakdowns(report: &Report, names: &Names) -> Vec<Value> {
@@ -120,12 +113,7 @@ pub(crate) fn breakdowns(report: &Report, names: &Names) -> Vec<Value> {
 /// The benchmark's own breakdowns: their titles and scores, groups in official order.
 fn own<'a>(runs: &Runs<'a>, split: &'a str) -> Vec<(&'a str, Vec<Score<'a>>)> {
     let of_run = |(series, cell): (usize, &'a Cell)| {
-        let groups =
-            cell.summary.breakdowns.iter().flat_map(|one| one.groups.iter().map(move |group| (one, group)));
-        groups.map(move |(BreakdownSummary { tag, title, .. }, Answered { label, n, value })| {
-            let interval = cell.digest.interval(tag, label);
-            (title.as_str(), Score { series, label, n: *n, value: *value, interval })
-        })
+        cell.own_groups().map(move |(title, group)| (title, (series, group)))
     };
     group_by(runs.of_split(split).flat_map(of_run))
 }
@@ -145,22 +133,18 @@ fn measured<'a>(runs: &Runs<'a>, title: &str, split: Option<&str>) -> Vec<Score<
             }
         }
     }
-    let score = |((_, label, series), clusters): ((usize, &'a str, usize), BTreeMap<&str, Cluster>)| Score {
-        series,
-        label,
-        n: clusters.values().map(|video| video.n).sum(),
-        value: mean(clusters.values()).unwrap_or_default(),
-        interval: Effect::share(clusters.values()).and_then(|effect| effect.interval()),
+    let score = |((_, label, series), clusters): ((usize, &'a str, usize), BTreeMap<&str, Cluster>)| {
+        (series, GroupScore::of(label, clusters.values()))
     };
     pooled.into_iter().map(score).collect()
 }
 
 /// One breakdown; nothing where all samples are in one group.
 fn chart<'a>(runs: &Runs<'_>, of: &str, title: &str, scores: &[Score<'a>]) -> Option<Value> {
-    let mark = |score: &Score<'a>| {
-        let tip = format!("{}, N {}", runs.names[score.series], score.n);
-        let value = 100.0 * score.value;
-        (score.label, Mark { series: score.series, value, interval: score.interval, complete: true, tip })
+    let mark = |(series, group): &Score<'a>| {
+        let tip = format!("{}, N {}", runs.names[*series], group.n);
+        let value = 100.0 * group.value;
+        (group.label, Mark { series: *series, value, interval: group.interval, complete: true, tip })
     };
     let groups = group_by(scores.iter().map(mark));
     let groups: Vec<Group> =

@@ -33,29 +33,39 @@ pub(crate) struct Evidence<'a> {
     pub trainings: &'a [(&'a Manifest, &'a Training)],
 }
 
-/// One claim on one split, before its family is decided.
-struct Candidate<'a> {
-    claim: &'a Claim,
-    split: Option<&'static str>,
-    published: f64,
-    unit: Unit,
-    margin: f64,
-    result: ClaimResult,
+/// What runs say of a claim: a share, of a training curve in the claim's own unit.
+pub(super) struct Measured {
+    pub value: Option<f64>,
+    pub interval: Option<(f64, f64)>,
+    pub effect: Option<Effect>,
+    pub p_holm: Option<f64>,
+    /// Inconclusive until its family is judged.
+    pub verdict: Verdict,
 }
 
-/// Measured value, in shares (in the claim's own unit for training curves).
-enum ClaimResult {
-    NotRun,
-    Refused {
-        value: Option<f64>,
-        why: Vec<String>,
-    },
-    Measured {
-        value: f64,
-        effect: Option<Effect>,
-    },
+impl Measured {
+    /// A value that is to be judged.
+    pub(super) fn of(value: Option<f64>, effect: Option<Effect>) -> Self {
+        let interval = effect.and_then(|effect| effect.interval());
+        Self { value, interval, effect, p_holm: None, verdict: Verdict::Inconclusive }
+    }
+
+    fn without_value(verdict: Verdict) -> Self {
+        Self { verdict, ..Self::of(None, None) }
+    }
+
+    fn refused(why: Vec<String>) -> Self {
+        Self::without_value(Verdict::NotComparable(why))
+    }
+
     /// A cell, which is judged in the family of its row.
-    Cell(usize),
+    fn of_cell(cell: &Cell) -> Self {
+        let (value, interval) = cell.over_samples();
+        let paper = cell.paper.as_ref();
+        let verdict = paper.map_or(Verdict::NotRun, |paper| paper.verdict.clone());
+        let p_holm = paper.and_then(|paper| paper.p_holm);
+        Self { value: Some(value), interval, effect: None, p_holm, verdict }
+    }
 }
 
 /// Judges every claim; the splits of one claim are a family.
@@ -69,129 +79,109 @@ pub(crate) fn judge(
 ) -> Result<Vec<Judged>, ReportError> {
     let mut judged = Vec::new();
     for claim in &claims.claims {
-        let candidates = candidates(claims, claim, paper, evidence)?;
-        let family = Family::of(candidates.iter().filter_map(|candidate| {
-            let ClaimResult::Measured { effect, .. } = &candidate.result else { return None };
-            let scale = scale(candidate.unit);
-            let effect = effect.map(|effect| effect.less(candidate.published / scale));
-            Some((effect, Margin::within(candidate.margin / scale)))
+        let mut found = measure(claims, claim, paper, evidence)?;
+        let is_judged = matches!(claim.measure, Measure::Cell { .. });
+        let open = found.iter_mut().filter(|one| !is_judged && one.verdict == Verdict::Inconclusive);
+        let open: Vec<&mut Judged> = open.collect();
+        let family = Family::of(open.iter().map(|one| {
+            let scale = one.unit.scale();
+            let effect = one.effect.map(|effect| effect.less(one.published / scale));
+            (effect, Margin::within(one.margin / scale))
         }));
-        let mut decisions = family.decide().into_iter();
-        for candidate in candidates {
-            let decision = match candidate.result {
-                ClaimResult::Measured { .. } => decisions.next(),
-                _ => None,
-            };
-            let (verdict, p_holm) = match &candidate.result {
-                ClaimResult::NotRun => (Verdict::NotRun, None),
-                ClaimResult::Refused { why, .. } => (Verdict::NotComparable(why.clone()), None),
-                ClaimResult::Cell(index) => {
-                    let paper = evidence.cells[*index].paper.as_ref();
-                    let verdict = paper.map_or(Verdict::NotRun, |paper| paper.verdict.clone());
-                    (verdict, paper.and_then(|paper| paper.p_holm))
-                }
-                ClaimResult::Measured { .. } => decision.map_or((Verdict::Inconclusive, None), |decision| {
-                    (decision.verdict, Some(decision.p_holm))
-                }),
-            };
-            judged.push(conclude(candidate, verdict, p_holm, evidence.cells));
+        for (one, decision) in open.into_iter().zip(family.decide()) {
+            (one.verdict, one.p_holm) = (decision.verdict, Some(decision.p_holm));
         }
+        judged.append(&mut found);
     }
     Ok(judged)
 }
 
-fn candidates<'a>(
+/// A claim on each of its splits, not judged yet.
+fn measure(
     claims: &Claims,
-    claim: &'a Claim,
+    claim: &Claim,
     paper: &PaperNumbers,
     evidence: &Evidence<'_>,
-) -> Result<Vec<Candidate<'a>>, ReportError> {
-    let published_claim = claim.published.unwrap_or_default();
-    let unit = claim.unit.unwrap_or(Unit::Percent);
-    let one = |margin: f64, result: ClaimResult| {
-        vec![Candidate { claim, split: None, published: published_claim, unit, margin, result }]
+) -> Result<Vec<Judged>, PaperError> {
+    let published = claim.published.unwrap_or_default();
+    let one = |margin: f64, measured: Measured| {
+        Ok(vec![claim.found(None, (published, claim.unit.unwrap_or(Unit::Percent)), margin, measured)])
     };
-    Ok(match &claim.measure {
+    match &claim.measure {
         Measure::Cell { row } => columns(paper, &[row])
             .map(|split| {
                 let published = paper.value(row, split)?.unwrap_or_default();
-                let result = match find(evidence.cells, row, split) {
-                    Run::None => ClaimResult::NotRun,
-                    Run::One(index) => ClaimResult::Cell(index),
-                    Run::Refused(why) => ClaimResult::Refused { value: None, why },
+                let measured = match find(evidence.cells, row, split) {
+                    Run::None => Measured::without_value(Verdict::NotRun),
+                    Run::One(index) => Measured::of_cell(&evidence.cells[index]),
+                    Run::Refused(why) => Measured::refused(why),
                 };
                 let rows = evidence.settings.split(split).map_or(0, |split| split.rows);
                 let margin = crate::cells::margin(published, rows);
-                Ok(Candidate { claim, split: Some(split), published, unit: Unit::Percent, margin, result })
+                Ok(claim.found(Some(split), (published, Unit::Percent), margin, measured))
             })
-            .collect::<Result<_, PaperError>>()?,
+            .collect(),
         Measure::Difference { from, to } => columns(paper, &[from, to])
             .map(|split| {
                 let value = |row| paper.value(row, split).map(Option::unwrap_or_default);
                 let published = value(to)? - value(from)?;
                 let margin = (MARGIN_SHARE * published.abs()).max(ROUNDING);
-                let result = difference(evidence, from, to, split);
-                Ok(Candidate { claim, split: Some(split), published, unit: Unit::Points, margin, result })
+                let measured = difference(evidence, from, to, split).unwrap_or_else(|refused| refused);
+                Ok(claim.found(Some(split), (published, Unit::Points), margin, measured))
             })
-            .collect::<Result<_, PaperError>>()?,
+            .collect(),
         Measure::MeanRelativeGain { row, baseline } => {
-            one(MARGIN_SHARE * published_claim.abs(), gain(evidence, row, baseline))
+            let gain = gain(evidence, row, baseline).unwrap_or_else(|refused| refused);
+            one(MARGIN_SHARE * published.abs(), gain)
         }
         Measure::Training { series, statistic } => {
-            let result = trained::measure(&claims.training, evidence.trainings, series, *statistic);
-            let result = match result {
-                None => ClaimResult::NotRun,
-                Some(result) if !result.why.is_empty() => {
-                    ClaimResult::Refused { value: result.value, why: result.why }
-                }
-                Some(result) => {
-                    ClaimResult::Measured { value: result.value.unwrap_or_default(), effect: result.effect }
-                }
-            };
-            one(claim.margin.unwrap_or_default(), result)
+            let found = trained::measure(&claims.training, evidence.trainings, series, *statistic);
+            let measured = found.unwrap_or_else(|| Measured::without_value(Verdict::NotRun));
+            one(claim.margin.unwrap_or_default(), measured)
         }
-    })
-}
-
-/// Units per 1 of the measured quantity.
-fn scale(unit: Unit) -> f64 {
-    match unit {
-        Unit::Percent | Unit::Points => 100.0,
-        Unit::Share | Unit::Calls => 1.0,
     }
 }
 
-fn conclude(candidate: Candidate<'_>, verdict: Verdict, p_holm: Option<f64>, cells: &[Cell]) -> Judged {
-    let Candidate { claim, split, published, unit, margin, result } = candidate;
-    let scale = scale(unit);
-    let (measured, interval) = match &result {
-        ClaimResult::NotRun => (None, None),
-        ClaimResult::Refused { value, .. } => (*value, None),
-        ClaimResult::Measured { value, effect } => {
-            (Some(*value), effect.and_then(|effect| effect.interval()))
+impl Unit {
+    /// Units per 1 of the measured quantity.
+    fn scale(self) -> f64 {
+        match self {
+            Self::Percent | Self::Points => 100.0,
+            Self::Share | Self::Calls => 1.0,
         }
-        ClaimResult::Cell(index) => {
-            let (value, interval) = cells[*index].over_samples();
-            (Some(value), interval)
+    }
+}
+
+impl Claim {
+    /// The claim, on one of its splits where it has several, with what was measured.
+    fn found(
+        &self,
+        split: Option<&str>,
+        (published, unit): (f64, Unit),
+        margin: f64,
+        measured: Measured,
+    ) -> Judged {
+        let Measured { value, interval, effect, p_holm, verdict } = measured;
+        let scale = unit.scale();
+        Judged {
+            id: split.map_or_else(|| self.id.clone(), |split| format!("{}/{split}", self.id)),
+            title: self.title.replace("{split}", split.unwrap_or_default()),
+            published,
+            unit,
+            margin,
+            measured: value.map(|value| scale * value),
+            interval: interval.map(|(low, high)| (scale * low, scale * high)),
+            p_holm,
+            series: match &self.measure {
+                Measure::Training { series, .. } => Some(series.clone()),
+                _ => None,
+            },
+            verdict,
+            source: self.source.clone(),
+            confidence: self.confidence.clone(),
+            note: self.note.clone(),
+            effect,
         }
-    };
-    Judged {
-        id: split.map_or_else(|| claim.id.clone(), |split| format!("{}/{split}", claim.id)),
-        title: claim.title.replace("{split}", split.unwrap_or_default()),
-        published,
-        unit,
-        margin,
-        measured: measured.map(|value| scale * value),
-        interval: interval.map(|(low, high)| (scale * low, scale * high)),
-        p_holm,
-        series: match &claim.measure {
-            Measure::Training { series, .. } => Some(series.clone()),
-            _ => None,
-        },
-        verdict,
-        source: claim.source.clone(),
-        confidence: claim.confidence.clone(),
-        note: claim.note.clone(),
     }
 }
 
@@ -235,55 +225,46 @@ fn reasons(cells: &[Cell], of: &[usize]) -> Vec<String> {
     distinct(of.iter().filter_map(of_cell).flatten())
 }
 
-/// The runs of two rows on one split, or why they cannot be compared.
-fn both(cells: &[Cell], from: &str, to: &str, split: &str) -> Result<(usize, usize), ClaimResult> {
-    let (from, to) = match (find(cells, from, split), find(cells, to, split)) {
-        (Run::None, _) | (_, Run::None) => return Err(ClaimResult::NotRun),
-        (Run::Refused(why), _) | (_, Run::Refused(why)) => {
-            return Err(ClaimResult::Refused { value: None, why });
-        }
+/// The pairs of two rows on one split, or why there are none.
+fn pairs(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> Result<Pairs, Measured> {
+    let (from, to) = match (find(evidence.cells, from, split), find(evidence.cells, to, split)) {
+        (Run::None, _) | (_, Run::None) => return Err(Measured::without_value(Verdict::NotRun)),
+        (Run::Refused(why), _) | (_, Run::Refused(why)) => return Err(Measured::refused(why)),
         (Run::One(from), Run::One(to)) => (from, to),
     };
-    let why = reasons(cells, &[from, to]);
-    if why.is_empty() { Ok((from, to)) } else { Err(ClaimResult::Refused { value: None, why }) }
+    let why = reasons(evidence.cells, &[from, to]);
+    if !why.is_empty() {
+        return Err(Measured::refused(why));
+    }
+    let pairs = Pairs::join(evidence.samples[from], evidence.samples[to]);
+    match pairs.mismatch() {
+        Some(why) => Err(Measured::refused(vec![why])),
+        None => Ok(pairs),
+    }
 }
 
 /// The paired difference of two rows on one split.
-fn difference(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> ClaimResult {
-    let (from, to) = match both(evidence.cells, from, to, split) {
-        Ok(both) => both,
-        Err(result) => return result,
-    };
-    let pairs = Pairs::join(evidence.samples[from], evidence.samples[to]);
-    if let Some(why) = pairs.mismatch() {
-        return ClaimResult::Refused { value: None, why: vec![why] };
-    }
+fn difference(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> Result<Measured, Measured> {
+    let pairs = pairs(evidence, from, to, split)?;
     let means = pairs.means();
-    ClaimResult::Measured { value: means.b - means.a, effect: pairs.effect() }
+    Ok(Measured::of(Some(means.b - means.a), pairs.effect()))
 }
 
 /// Mean over the seven columns of `ours / baseline - 1` from pairs of samples. To first order a pair
 /// moves a column's gain by `r_i/b - r·b_i/b²` around it.
-fn gain(evidence: &Evidence<'_>, row: &str, baseline: &str) -> ClaimResult {
+fn gain(evidence: &Evidence<'_>, row: &str, baseline: &str) -> Result<Measured, Measured> {
     let mut groups: Vec<BTreeMap<String, Cluster>> = Vec::new();
     for (split, _) in SPLITS {
-        let (base, ours) = match both(evidence.cells, baseline, row, split) {
-            Ok(both) => both,
-            Err(result) => return result,
-        };
-        let pairs = Pairs::join(evidence.samples[base], evidence.samples[ours]);
+        let pairs = pairs(evidence, baseline, row, split)?;
         let means = pairs.means();
-        if let Some(why) = pairs.mismatch() {
-            return ClaimResult::Refused { value: None, why: vec![why] };
-        }
         if means.a <= 0.0 {
             let why = format!("{baseline} has a score of 0 on {split}: there is no relative gain");
-            return ClaimResult::Refused { value: None, why: vec![why] };
+            return Err(Measured::refused(vec![why]));
         }
         let gain = means.b / means.a;
         groups.push(pairs.clusters(|a, b| (b - gain * a) / means.a + (gain - 1.0)));
     }
     let effect = Effect::of_groups(&groups, Support::Unbounded);
     let means: Option<Vec<f64>> = groups.iter().map(|group| mean(group.values())).collect();
-    ClaimResult::Measured { value: means.and_then(mean).unwrap_or_default(), effect }
+    Ok(Measured::of(Some(means.and_then(mean).unwrap_or_default()), effect))
 }

@@ -5,7 +5,7 @@ mod trained;
 
 use serde::{Deserialize, Serialize};
 
-use crate::decide::Verdict;
+use crate::decide::{Effect, Verdict};
 use crate::paper::{PaperError, PaperNumbers, SPLITS};
 
 pub(crate) use judge::{Evidence, judge};
@@ -128,6 +128,8 @@ pub struct Judged {
     pub confidence: String,
     /// Remark.
     pub note: Option<String>,
+    #[serde(skip)]
+    effect: Option<Effect>,
 }
 
 /// The claims and the training that those about curves are made of.

@@ -6,7 +6,8 @@ use paravt_suite::run::Manifest;
 use serde::Deserialize;
 
 use super::Statistic;
-use crate::decide::{Effect, Support};
+use super::judge::Measured;
+use crate::decide::{Effect, Support, Verdict};
 use crate::order::distinct;
 use crate::statistics::mean;
 use crate::training::Training;
@@ -21,16 +22,6 @@ pub(crate) struct Claimed {
     pub parameters: (u64, u64),
 }
 
-/// Values of one statistic of one curve in these runs.
-pub(super) struct CurveResult {
-    /// Mean over the trainings.
-    pub value: Option<f64>,
-    /// The same with an interval by training, where there are several.
-    pub effect: Option<Effect>,
-    /// Reasons why the training does not measure the claim.
-    pub why: Vec<String>,
-}
-
 /// A statistic of a curve over all trainings that recorded it; `None` where none did. Trainings of the
 /// claim's recipe with different seeds are repetitions; two with the same seed are ambiguous.
 /// The order of the runs decides nothing.
@@ -39,7 +30,7 @@ pub(super) fn measure(
     trainings: &[(&Manifest, &Training)],
     series: &str,
     statistic: Statistic,
-) -> Option<CurveResult> {
+) -> Option<Measured> {
     let mut candidates: Vec<(&Manifest, &Training)> = Vec::new();
     for &(manifest, training) in trainings {
         // Several runs of one checkpoint show the same training.
@@ -63,7 +54,12 @@ pub(super) fn measure(
         why.extend(ambiguous(&comparable, series));
     }
     let effect = Effect::repetitions(&values, Support::Unbounded).filter(|_| why.is_empty());
-    Some(CurveResult { value: mean(values), effect, why })
+    let measured = Measured::of(mean(values), effect);
+    Some(if why.is_empty() {
+        measured
+    } else {
+        Measured { verdict: Verdict::NotComparable(why), ..measured }
+    })
 }
 
 impl Claimed {

@@ -39,8 +39,6 @@ fn splits(runs: &RunComparison) -> Table {
 /// A row of contrasts: an effect, and of a single split the pair behind it.
 struct Row<'a> {
     contrast: &'a Contrast,
-    /// Split, or the mean of all.
-    title: &'a str,
     effect: Option<&'a PairedEffect>,
     pair: Option<&'a Pair>,
     /// Flips, gained and lost, in which B made a tool call.
@@ -66,20 +64,9 @@ pub(crate) fn comparison(contrasts: &[Contrast], crops: impl Fn(&Pair) -> Option
     let mut rows: Vec<Row<'_>> = Vec::new();
     for contrast in contrasts {
         let mean = contrast.effects.first().filter(|effect| effect.split.is_none());
-        rows.extend(mean.map(|effect| Row {
-            contrast,
-            title: ALL,
-            effect: Some(effect),
-            pair: None,
-            crops: None,
-        }));
-        rows.extend(contrast.pairs.iter().map(|pair| Row {
-            contrast,
-            title: &pair.title,
-            effect: None,
-            pair: Some(pair),
-            crops: crops(pair),
-        }));
+        rows.extend(mean.map(|effect| Row { contrast, effect: Some(effect), pair: None, crops: None }));
+        let of_split = |pair| Row { contrast, effect: None, pair: Some(pair), crops: crops(pair) };
+        rows.extend(contrast.pairs.iter().map(of_split));
     }
     let name = |row: &Row<'_>, of: fn(&Pair) -> &String, all: fn(&Contrast) -> &Option<String>| {
         row.pair.map(|pair| of(pair).clone()).or_else(|| all(row.contrast).clone())
@@ -90,7 +77,7 @@ pub(crate) fn comparison(contrasts: &[Contrast], crops: impl Fn(&Pair) -> Option
     };
     Table::of("comparison", "B against A on the same samples", &rows)
         .text("question", "comparison", |row| row.contrast.question.clone())
-        .text("split", "split", |row| row.title.to_owned())
+        .text("split", "split", |row| row.pair.map_or(ALL, |pair| &pair.title).to_owned())
         .text("a", "A", |row| name(row, |pair| &pair.name_a, |all| &all.a))
         .text("b", "B", |row| name(row, |pair| &pair.name_b, |all| &all.b))
         .text("metric", "metric", |row| Some(row.pair?.metric.to_owned()))

@@ -34,20 +34,11 @@ pub(super) fn judge(judged: &[(String, &Split, &Run)], rule: ScoreRule) -> Vec<(
         if effect.is_none_or(|effect| !effect.is_unchanged()) {
             family.push_again(effect, margin, loss);
         }
-        let means = pairs.means();
-        let interval = |effect: Effect| {
+        let score = effect.and_then(|effect| {
             let (low, high) = effect.interval()?;
-            Some((100.0 * low, 100.0 * high))
-        };
-        let score = |effect: Effect| {
-            Some(Score {
-                task: group.clone(),
-                score: 100.0 * means.b,
-                difference: 100.0 * effect.estimate,
-                interval: interval(effect)?,
-            })
-        };
-        let score = effect.and_then(score);
+            let (score, difference) = (100.0 * pairs.means().b, 100.0 * effect.estimate);
+            Some(Score { task: group.clone(), score, difference, interval: (100.0 * low, 100.0 * high) })
+        });
         effects.push((effect, score, pairs, loss));
     }
     let mut decisions = family.decide().into_iter();

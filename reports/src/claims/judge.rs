@@ -54,10 +54,6 @@ impl Measured {
         Self { verdict, ..Self::of(None, None) }
     }
 
-    fn refused(why: Vec<String>) -> Self {
-        Self::without_value(Verdict::NotComparable(why))
-    }
-
     /// A cell, which is judged in the family of its row.
     fn of_cell(cell: &Cell) -> Self {
         let (value, interval) = cell.over_samples();
@@ -114,7 +110,7 @@ fn measure(
                 let measured = match find(evidence.cells, row, split) {
                     Run::None => Measured::without_value(Verdict::NotRun),
                     Run::One(index) => Measured::of_cell(&evidence.cells[index]),
-                    Run::Refused(why) => Measured::refused(why),
+                    Run::Refused(why) => Measured::without_value(Verdict::NotComparable(why)),
                 };
                 let rows = evidence.settings.split(split).map_or(0, |split| split.rows);
                 let margin = crate::cells::margin(published, rows);
@@ -126,12 +122,12 @@ fn measure(
                 let value = |row| paper.value(row, split).map(Option::unwrap_or_default);
                 let published = value(to)? - value(from)?;
                 let margin = (MARGIN_SHARE * published.abs()).max(ROUNDING);
-                let measured = difference(evidence, from, to, split).unwrap_or_else(|refused| refused);
+                let measured = difference(evidence, from, to, split).unwrap_or_else(Measured::without_value);
                 Ok(claim.found(Some(split), (published, Unit::Points), margin, measured))
             })
             .collect(),
         Measure::MeanRelativeGain { row, baseline } => {
-            let gain = gain(evidence, row, baseline).unwrap_or_else(|refused| refused);
+            let gain = gain(evidence, row, baseline).unwrap_or_else(Measured::without_value);
             one(MARGIN_SHARE * published.abs(), gain)
         }
         Measure::Training { series, statistic } => {
@@ -226,25 +222,25 @@ fn reasons(cells: &[Cell], of: &[usize]) -> Vec<String> {
 }
 
 /// The pairs of two rows on one split, or why there are none.
-fn pairs(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> Result<Pairs, Measured> {
+fn pairs(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> Result<Pairs, Verdict> {
     let (from, to) = match (find(evidence.cells, from, split), find(evidence.cells, to, split)) {
-        (Run::None, _) | (_, Run::None) => return Err(Measured::without_value(Verdict::NotRun)),
-        (Run::Refused(why), _) | (_, Run::Refused(why)) => return Err(Measured::refused(why)),
+        (Run::None, _) | (_, Run::None) => return Err(Verdict::NotRun),
+        (Run::Refused(why), _) | (_, Run::Refused(why)) => return Err(Verdict::NotComparable(why)),
         (Run::One(from), Run::One(to)) => (from, to),
     };
     let why = reasons(evidence.cells, &[from, to]);
     if !why.is_empty() {
-        return Err(Measured::refused(why));
+        return Err(Verdict::NotComparable(why));
     }
     let pairs = Pairs::join(evidence.samples[from], evidence.samples[to]);
     match pairs.mismatch() {
-        Some(why) => Err(Measured::refused(vec![why])),
+        Some(why) => Err(Verdict::NotComparable(vec![why])),
         None => Ok(pairs),
     }
 }
 
 /// The paired difference of two rows on one split.
-fn difference(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> Result<Measured, Measured> {
+fn difference(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> Result<Measured, Verdict> {
     let pairs = pairs(evidence, from, to, split)?;
     let means = pairs.means();
     Ok(Measured::of(Some(means.b - means.a), pairs.effect()))
@@ -252,14 +248,14 @@ fn difference(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> Res
 
 /// Mean over the seven columns of `ours / baseline - 1` from pairs of samples. To first order a pair
 /// moves a column's gain by `r_i/b - r·b_i/b²` around it.
-fn gain(evidence: &Evidence<'_>, row: &str, baseline: &str) -> Result<Measured, Measured> {
+fn gain(evidence: &Evidence<'_>, row: &str, baseline: &str) -> Result<Measured, Verdict> {
     let mut groups: Vec<BTreeMap<String, Cluster>> = Vec::new();
     for (split, _) in SPLITS {
         let pairs = pairs(evidence, baseline, row, split)?;
         let means = pairs.means();
         if means.a <= 0.0 {
             let why = format!("{baseline} has a score of 0 on {split}: there is no relative gain");
-            return Err(Measured::refused(vec![why]));
+            return Err(Verdict::NotComparable(vec![why]));
         }
         let gain = means.b / means.a;
         groups.push(pairs.clusters(|a, b| (b - gain * a) / means.a + (gain - 1.0)));

@@ -2,17 +2,14 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
-use std::process::Command;
 
 use paravt_interop::export::{ExportError, Exported, Format, Options, export};
 use paravt_reports::{Run, Training};
 use paravt_suite::data::HubSource;
 use paravt_suite::fixtures::{self, record};
-use paravt_suite::profile::Profile;
-use paravt_suite::record::{Record, SampleErrorClass, ToolCall, ToolOutcome};
+use paravt_suite::record::{Record, SampleErrorClass};
 use paravt_suite::run::{Manifest, Selection, Sizes};
 use paravt_suite::task::TaskSpec;
-use serde_json::{Value, json};
 
 /// A run of a whole published split of three samples, two of them right.
 fn run() -> Run {
@@ -92,95 +89,4 @@ fn two_runs_of_one_file_name_are_refused() {
     let options = Options { format: Format::LmmsEval, model: None, frames: None };
     let error = export(&[run(), run()], options, dir.path()).unwrap_err();
     assert!(error.to_string().contains("two of the runs would be written to this file"), "{error}");
-}
-
-#[test]
-fn the_hub_gets_whole_runs_only() {
-    let dir = tempfile::tempdir().unwrap();
-    let refused = |change: fn(&mut Run)| {
-        let mut run = run();
-        change(&mut run);
-        exported(run, Format::Hf, dir.path()).unwrap_err().to_string()
-    };
-    for (change, words) in [
-        ((|run| *run = failed()) as fn(&mut Run), "1 sample failed"),
-        (|run| run.records.truncate(2), "2 of 3 samples are recorded"),
-        (|run| run.manifest.selection.split_rows = 9, "3 of the 9 samples of the split"),
-        (
-            |run| (run.manifest.task.expected_rows, run.manifest.task.paper_rows) = (9, 9),
-            "the published split 9",
-        ),
-        (|run| run.manifest.task.hub.repos.clear(), "names no dataset of the hub"),
-        (|run| run.manifest.backend.model = "model".into(), "--model ORG/NAME"),
-        (|run| run.manifest.plan.rules = Profile::Release.into(), "profile `release`"),
-    ] {
-        let message = refused(change);
-        assert!(message.contains(words), "{words}: {message}");
-    }
-    assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none(), "nothing is written");
-}
-
-#[test]
-fn commands_to_publish_are_quoted() {
-    let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().join("a b");
-    let mut run = run();
-    run.manifest.backend.model = "o/n$(touch x); y".into();
-    let written = exported(run, Format::Hf, &out).unwrap();
-    for command in &written.commands {
-        // A shell takes each word as it is meant.
-        let shell = Command::new("sh").arg("-c").arg(format!("printf '%s\\n' {command}")).output().unwrap();
-        let words = String::from_utf8(shell.stdout).unwrap();
-        let words: Vec<&str> = words.lines().collect();
-        assert!(words[2].starts_with("o/n$(touch x); y"), "{words:?}");
-        assert!(Path::new(words[3]).starts_with(&out) && Path::new(words[3]).is_dir(), "{words:?}");
-    }
-}
-
-mod readers {
-    use super::*;
-
-    /// What a tool finds in a folder.
-    fn read_back(tool: &str, folder: &Path) -> Value {
-        let python = std::env::var("PARAVT_READER").expect("PARAVT_READER is not set: run ci/exports");
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/read_back.py");
-        let output = Command::new(python).arg(script).arg(tool).arg(folder).output().unwrap();
-        assert!(output.status.success(), "{tool}: {}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    #[test]
-    #[ignore = "needs other harnesses: run by ci/exports"]
-    fn the_hub_reads_results_and_dataset() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut run = run();
-        run.manifest.data_revision = Some("abc123".into());
-        run.records[0].transcript.tool_calls = vec![ToolCall {
-            turn: 0,
-            index: 0,
-            call: json!({ "name": "crop_video" }),
-            start: Some(1.0),
-            end: Some(2.0),
-            outcome: ToolOutcome::CropFailed { reason: "made up".into() },
-        }];
-        let written = exported(run, Format::Hf, dir.path()).unwrap();
-        assert!(written.commands[0].starts_with("hf upload org/model "), "{:?}", written.commands);
-        let facts = read_back("hf", dir.path());
-        let result = &facts["results"]["made_up_with_tools.yaml"];
-        assert_eq!(
-            (result["dataset"].as_str(), result["task"].as_str()),
-            (Some("lab/rows"), Some("made_up"))
-        );
-        assert_eq!((result["value"].as_f64(), result["notes"].as_str()), (Some(66.67), Some("With tools")));
-        let samples = &facts["tables"]["samples"];
-        assert_eq!(samples["rows"], 3);
-        assert!((samples["mean"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-12);
-        assert_eq!(facts["tables"]["calls"]["rows"], 1);
-        let without = tempfile::tempdir().unwrap();
-        exported(super::run(), Format::Hf, without.path()).unwrap();
-        assert!(
-            read_back("hf", without.path())["tables"].get("calls").is_none(),
-            "a table without rows is left out"
-        );
-    }
 }

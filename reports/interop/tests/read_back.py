@@ -167,31 +167,6 @@ def read_vlmevalkit(folder):
     return facts
 
 
-def read_hf(folder):
-    import yaml
-    from datasets import get_dataset_config_names, load_dataset
-    from huggingface_hub import parse_eval_result_entries
-
-    facts = {"results": {}, "tables": {}}
-    for path in glob.glob(f"{folder}/*/model/.eval_results/*.yaml"):
-        (entry,) = parse_eval_result_entries(yaml.safe_load(open(path)))
-        facts["results"][os.path.basename(path)] = {
-            "dataset": entry.dataset_id,
-            "task": entry.task_id,
-            "value": entry.value,
-            "date": entry.date,
-            "notes": entry.notes,
-        }
-    for dataset in glob.glob(f"{folder}/*/dataset"):
-        for config in get_dataset_config_names(dataset):
-            table = load_dataset(dataset, config, split="train", cache_dir=f"{folder}/cache")
-            facts["tables"][config] = {"rows": table.num_rows, "columns": table.column_names}
-            if config == "samples":
-                counted = [value for value, is_counted in zip(table["score"], table["counted"]) if is_counted]
-                facts["tables"][config]["mean"] = mean(counted)
-    return facts
-
-
 READERS = {
     "inspect": read_inspect,
     "inspect-tables": read_inspect_tables,
@@ -199,7 +174,6 @@ READERS = {
     "lm-eval": read_lm_eval,
     "eee": read_eee,
     "vlmevalkit": read_vlmevalkit,
-    "hf": read_hf,
 }
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ mod evaluation;
 mod folder;
 mod frames;
 mod harness;
-mod hf;
 mod inspect;
 mod lm_eval;
 mod lmms_eval;
@@ -49,11 +48,6 @@ pub enum ExportError {
         "{run}: {format} files a model under its organisation, and `{model}` names none; name it with --model ORG/NAME"
     )]
     NoOrganisation { run: String, format: &'static str, model: String },
-    /// A run whose number would mislead beside others.
-    #[error("{run}: not for the hub: {why}")]
-    NotPublishable { run: String, why: String },
-    #[error(transparent)]
-    Table(#[from] paravt_reports::export::ExportError),
 }
 
 /// A format of another harness.
@@ -71,21 +65,12 @@ pub enum Format {
     Eee,
     /// Predictions as the evaluation of VLMEvalKit's data sets reads them.
     VlmEvalKit,
-    /// `.eval_results` for a model's page on the Hugging Face hub, and a dataset of samples and tool calls.
-    Hf,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 7] = [
-        Self::Inspect,
-        Self::InspectEval,
-        Self::LmmsEval,
-        Self::LmEval,
-        Self::Eee,
-        Self::VlmEvalKit,
-        Self::Hf,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Inspect, Self::InspectEval, Self::LmmsEval, Self::LmEval, Self::Eee, Self::VlmEvalKit];
 
     /// Name on the command line.
     pub const fn as_str(self) -> &'static str {
@@ -96,7 +81,6 @@ impl Format {
             Self::LmEval => "lm-eval",
             Self::Eee => "eee",
             Self::VlmEvalKit => "vlmevalkit",
-            Self::Hf => "hf",
         }
     }
 
@@ -136,8 +120,6 @@ pub struct Exported {
     pub files: Vec<PathBuf>,
     /// What the files lack, one line each: samples left out, texts that the other tool misreads.
     pub notes: Vec<String>,
-    /// Commands that publish the files; the export itself uploads nothing.
-    pub commands: Vec<String>,
 }
 
 /// Writes runs into a folder.
@@ -155,7 +137,6 @@ pub fn export(runs: &[Run], options: Options<'_>, dir: &Path) -> Result<Exported
         Format::LmEval => harness::write(&evaluations, &lm_eval::LM_EVAL, &mut folder),
         Format::Eee => eee::write(&evaluations, &mut folder),
         Format::VlmEvalKit => vlmevalkit::write(&evaluations, &mut folder),
-        Format::Hf => hf::write(&evaluations, &mut folder),
     }?;
     Ok(folder.exported)
 }

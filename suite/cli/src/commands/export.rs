@@ -19,8 +19,7 @@ pub(crate) struct Args {
     #[arg(required = true)]
     runs: Vec<PathBuf>,
     /// Format of the files: logs of inspect_ai 0.3 (JSON, or .eval), results and samples of lmms-eval or
-    /// lm-evaluation-harness, Every Eval Ever 0.3.0, predictions for VLMEvalKit, results and a dataset for the Hugging Face
-    /// hub.
+    /// lm-evaluation-harness, Every Eval Ever 0.3.0, or predictions for VLMEvalKit.
     #[arg(long, value_name = "FORMAT", required = true, value_parser = formats())]
     to: Format,
     /// Folder of the files.
@@ -66,10 +65,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let exported = export(&runs, options, &args.out)?;
     exported.notes.iter().for_each(|note| eprintln!("{note}"));
     exported.files.iter().for_each(|file| println!("{}", file.display()));
-    if !exported.commands.is_empty() {
-        println!("Nothing was uploaded. To publish:");
-        exported.commands.iter().for_each(|command| println!("  {command}"));
-    }
     Ok(Exit::Ok)
 }
 

@@ -92,7 +92,7 @@ fn wrong_names_and_flags() {
         ("recipe_with_a_wrong_field", "reproduce wrong_field.toml"),
         ("json_and_verbose", "report empty --json -v"),
         ("frames_of_a_live_report", "report empty --serve --frames"),
-        ("export_of_a_model_without_a_name", "export empty --to hf --out out --model o/"),
+        ("export_of_a_model_without_a_name", "export empty --to eee --out out --model o/"),
         ("world_without_videos", "data make --out world --videos 0"),
         ("engine_of_an_embedded_recipe", "doctor --for paravt-nano --engine vllm"),
     ] {

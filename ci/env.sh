@@ -36,6 +36,16 @@ require_rust() {
   stop "this takes Rust $oldest or newer, and ${version:-none} is installed: get it from rustup.rs, then repeat the command" "$get"
 }
 
+# Stops where ci/setup has made no Python environment.
+require_python() { [ -x "$PARAVT_PYTHON" ] || stop "$PARAVT_PYTHON is missing: run ci/setup, then repeat the command"; }
+
+# Sets BENCH to the command, built here, unless it names one.
+build_bench() {
+  [ -z "${BENCH:-}" ] || return 0
+  cargo build --quiet --locked --bin paravt-bench
+  export BENCH="$CARGO_TARGET_DIR/debug/paravt-bench"
+}
+
 # room FOLDER MEGABYTES REMEDY: stops where the disk of a folder, which need not exist yet, has less left.
 room() {
   local folder="$1" free

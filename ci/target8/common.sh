@@ -6,10 +6,7 @@ release=cf55249e391004b5aafea3f19cf5580d3517cb43
 trap 'kill "${hub:-}" 2>/dev/null || true; wait 2>/dev/null || true; ${temporary:+rm -rf "$temporary"}' EXIT
 step() { printf '\n== %s (%s s) ==\n' "$*" "$SECONDS"; }
 
-if [ -z "${BENCH:-}" ]; then
-  cargo build --locked --quiet -p paravt-bench
-  BENCH="$CARGO_TARGET_DIR/debug/paravt-bench"
-fi
+build_bench
 
 # The release at the commit, in a folder where it is not yet.
 clone_release() {

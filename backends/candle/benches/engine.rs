@@ -19,8 +19,8 @@ const FRAMES: usize = 16;
 
 fn make_model(folder: &Path) {
     let python = std::env::var_os("PARAVT_PYTHON").expect("PARAVT_PYTHON: run ci/setup");
-    let ci = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci");
-    let script = "import sys, pathlib, bench_engines as b; b.make_model(pathlib.Path(sys.argv[1]), '50m')";
+    let ci = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/bench");
+    let script = "import sys, pathlib, engines; engines.make_model(pathlib.Path(sys.argv[1]), '50m')";
     let made =
         Command::new(python).current_dir(ci).args(["-c", script]).arg(folder).output().expect("python");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));

@@ -1,7 +1,7 @@
 //! What a GPU computes: by our CUDA kernels, against candle's operations in f32, the host's sampler, and transformers;
 //! by candle's alone, against transformers.
 //!
-//! With the feature `cuda` on the first GPU, as `ci/gpu-bench` does with what `ci/gpu-pack` packs. Without it the text of our
+//! With the feature `cuda` on the first GPU, as `ci/gpu/bench` does with what `ci/gpu/pack` packs. Without it the text of our
 //! kernels runs on the CPU, through the launches of a GPU.
 #![allow(clippy::unwrap_used)]
 

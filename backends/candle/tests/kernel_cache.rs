@@ -118,7 +118,7 @@ mod nvrtc {
     use super::*;
 
     #[test]
-    #[ignore = "needs NVRTC: run by ci/check-cuda"]
+    #[ignore = "needs NVRTC: run by ci/gpu/check-cuda"]
     #[allow(unsafe_code)]
     fn kernels_that_nvrtc_compiled_are_read_back_as_they_were() {
         let path = std::env::var_os("PARAVT_NVRTC").expect("PARAVT_NVRTC: the path of libnvrtc.so");

@@ -2,7 +2,7 @@
 //!
 //! The file holds a list of conversations, as `generate` reads them. They are dealt out to PACKS packs of
 //! one step. Printed as JSON: tokens of a step, the loss of each step and its seconds. The peer is
-//! `ci/bench_trainer.py`.
+//! `ci/bench/trainer.py`.
 
 use std::path::Path;
 use std::time::Instant;

@@ -4,7 +4,7 @@
 //! A module holds what its release does: pure functions (which frames it shows and in which size, what a reply asks for,
 //! which answer it gives and whether that is right), its loop's rules, which are a
 //! [`ToolSyntax`](paravt_suite::reference::ToolSyntax), a [`Scorer`](paravt_suite::scoring::Scorer) and a
-//! [`Loop`](paravt_suite::agent::Loop) or [`FrameRules`](paravt_suite::reference::FrameRules), and the import of its texts. `ci/protocols` runs the pure functions
+//! [`Loop`](paravt_suite::agent::Loop) or [`FrameRules`](paravt_suite::reference::FrameRules), and the import of its texts. `ci/compare/protocols` runs the pure functions
 //! beside the authors' code.
 //!
 //! A further agent is such a module with an [`Agent`], and a line of [`AGENTS`]. What it does that its paper does not say is a heading of

@@ -46,7 +46,7 @@ fn every_upstream_output_is_met() {
     }
 }
 
-/// `protocols.json` is written by `ci/protocols CHECKOUTS --cases 16 --seed 7 --keep FILE`.
+/// `protocols.json` is written by `ci/compare/protocols CHECKOUTS --cases 16 --seed 7 --keep FILE`.
 #[test]
 fn every_output_of_agents_and_benchmarks_is_met() {
     let output = conformance(&[data("protocols.json")]);

@@ -1,4 +1,4 @@
-//! Cost of a call in the jail: `calls PYTHON VIDEO` prints the medians in milliseconds, as `ci/pyvision_tool.py` does for
+//! Cost of a call in the jail: `calls PYTHON VIDEO` prints the medians in milliseconds, as `ci/compare/pyvision_tool.py` does for
 //! the release's tool.
 #![allow(clippy::unwrap_used)]
 

@@ -1,6 +1,6 @@
 //! Sampling an overview and a crop, and encoding the frames, of a generated video.
 //!
-//! `PARAVT_BENCH_VIDEO` names another file, e.g. the hour that `ci/bench_media.py` makes.
+//! `PARAVT_BENCH_VIDEO` names another file, e.g. the hour that `ci/bench/media.py` makes.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -44,7 +44,7 @@ fn paths_of_the_tree_exist() {
     for document in documents() {
         let text = std::fs::read_to_string(&document).unwrap();
         for path in text.lines().flat_map(quoted) {
-            // `ci/served MODEL DATA` is a command, `tasks/NAME` a pattern.
+            // `ci/servers/served MODEL DATA` is a command, `tasks/NAME` a pattern.
             let path = path.split_whitespace().next().unwrap_or_default();
             let pattern = path.contains(['<', '*', '{', '…'])
                 || path.chars().any(char::is_uppercase) && !path.ends_with(".md");

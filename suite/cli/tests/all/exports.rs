@@ -107,8 +107,8 @@ fn frames_of_a_format_without_images_are_refused() {
 
 /// The last line that a Python script prints, as JSON.
 fn facts(python: &str, script: &Path, arguments: &[&str]) -> Value {
-    let python =
-        std::env::var(python).unwrap_or_else(|_| panic!("{python} is not set: run ci/setup or ci/exports"));
+    let python = std::env::var(python)
+        .unwrap_or_else(|_| panic!("{python} is not set: run ci/setup or ci/compare/exports"));
     let output = Command::new(python).arg(script).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
     let printed = String::from_utf8(output.stdout).unwrap();
@@ -197,7 +197,7 @@ mod readers {
     }
 
     #[test]
-    #[ignore = "needs other harnesses: run by ci/exports"]
+    #[ignore = "needs other harnesses: run by ci/compare/exports"]
     fn inspect_opens_the_logs() {
         let (dir, records) = runs();
         let data = world().to_str().unwrap();
@@ -249,7 +249,7 @@ mod readers {
     }
 
     #[test]
-    #[ignore = "needs other harnesses: run by ci/exports"]
+    #[ignore = "needs other harnesses: run by ci/compare/exports"]
     fn lmms_eval_takes_the_samples_as_a_baseline() {
         let (dir, records) = runs();
         let facts = read_back(dir.path(), "lmms-eval", &[], "lmms-eval");
@@ -268,7 +268,7 @@ mod readers {
     }
 
     #[test]
-    #[ignore = "needs other harnesses: run by ci/exports"]
+    #[ignore = "needs other harnesses: run by ci/compare/exports"]
     fn lm_eval_and_a_converter_of_its_files_find_tasks_and_scores() {
         let (dir, records) = runs();
         let facts = read_back(dir.path(), "lm-eval", &[], "lm-eval");
@@ -286,7 +286,7 @@ mod readers {
     }
 
     #[test]
-    #[ignore = "needs other harnesses: run by ci/exports"]
+    #[ignore = "needs other harnesses: run by ci/compare/exports"]
     fn every_eval_ever_finds_its_files_valid() {
         let (dir, records) = runs();
         let facts = read_back(dir.path(), "eee", &[], "eee");
@@ -308,7 +308,7 @@ mod readers {
     }
 
     #[test]
-    #[ignore = "needs other harnesses: run by ci/exports"]
+    #[ignore = "needs other harnesses: run by ci/compare/exports"]
     fn vlmevalkit_scores_the_predictions_itself() {
         let (dir, records) = runs();
         let facts = read_back(dir.path(), "vlmevalkit", &[], "vlmevalkit");

@@ -1,7 +1,7 @@
 //! Requests are those of the reference's driver.
 //!
 //! `tests/wire` holds what ParaVT cf55249 `paravt/eval/driver.py` sent over the data root beside it, recorded by
-//! `ci/wire CHECKOUT --record` in the pinned environment, with the stand-in's words in the place of its own.
+//! `ci/compare/wire CHECKOUT --record` in the pinned environment, with the stand-in's words in the place of its own.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -334,7 +334,7 @@ fn requests_of_mode_agentic_minimal_are_the_references() {
     check_mode("agentic_minimal");
 }
 
-/// `ci/wire --record` runs under this file; PARAVT_UPDATE=1 writes it.
+/// `ci/compare/wire --record` runs under this file; PARAVT_UPDATE=1 writes it.
 #[test]
 fn the_protocol_beside_the_recordings_is_the_stand_in() {
     let stored = std::fs::read_to_string(imported().join("protocol/paravt.json")).unwrap();

@@ -1,7 +1,7 @@
 //! Recorded outputs of the released code against this build.
 //!
 //! `cargo run --release --example conformance -- [--show N] FILES`: the files are JSON of extraction, tool calls, rewards,
-//! prompt hashes or test vectors (`suite/examples/tests/data`, `ci/protocols --keep`). Exit code 1 for a difference, 2 for a
+//! prompt hashes or test vectors (`suite/examples/tests/data`, `ci/compare/protocols --keep`). Exit code 1 for a difference, 2 for a
 //! file that cannot be used or a function that is not here.
 
 mod compare;

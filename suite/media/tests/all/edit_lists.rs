@@ -2,7 +2,7 @@
 //! torchcodec 0.10 cannot show those before the first key frame that is left.
 //!
 //! The vectors hold which frame the real reader shows for each that was asked for. With PARAVT_UPSTREAM_PYTHON
-//! (`ci/wire` makes that environment) it is asked afresh, and PARAVT_UPDATE=1 writes them.
+//! (`ci/compare/wire` makes that environment) it is asked afresh, and PARAVT_UPDATE=1 writes them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

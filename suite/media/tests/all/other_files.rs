@@ -1,6 +1,6 @@
 //! Transport and program streams, AVI files and damaged files: what both pinned readers make of them.
 //!
-//! Needs PARAVT_UPSTREAM_PYTHON (`ci/wire` makes that environment): where damage lies depends on the encoder at hand.
+//! Needs PARAVT_UPSTREAM_PYTHON (`ci/compare/wire` makes that environment): where damage lies depends on the encoder at hand.
 
 use std::path::{Path, PathBuf};
 

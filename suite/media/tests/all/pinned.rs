@@ -1,7 +1,7 @@
 //! The frames of the releases that the reference pins (torchcodec 0.10.0, torchvision 0.25.0 with PyAV
 //! 15.1), by vectors that the real readers gave.
 //!
-//! With PARAVT_UPSTREAM_PYTHON (`ci/wire` makes that environment) the readers are asked afresh, pixels
+//! With PARAVT_UPSTREAM_PYTHON (`ci/compare/wire` makes that environment) the readers are asked afresh, pixels
 //! are compared too, and PARAVT_UPDATE=1 writes the vectors.
 
 use std::path::{Path, PathBuf};

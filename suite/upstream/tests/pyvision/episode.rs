@@ -9,7 +9,7 @@ use paravt_upstream::pyvision::{
     ActionError, Environment, Observation, Part, Progress, Step, Turn, video_lines,
 };
 
-/// In the words of this test: those of the release are checked by `ci/pyvision`.
+/// In the words of this test: those of the release are checked by `ci/compare/pyvision`.
 fn rules() -> CodeRules {
     let texts = CodeTexts {
         video: Template::parse("{width}x{height} {frames} {fps}"),

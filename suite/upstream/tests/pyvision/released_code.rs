@@ -1,4 +1,4 @@
-//! The answers of the release's own functions on random cases: `ci/pyvision` makes them and runs these tests.
+//! The answers of the release's own functions on random cases: `ci/compare/pyvision` makes them and runs these tests.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,9 @@ use paravt_upstream::pyvision::{
 use serde_json::Value;
 
 fn given(variable: &str) -> PathBuf {
-    std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} is not set: run ci/pyvision")).into()
+    std::env::var_os(variable)
+        .unwrap_or_else(|| panic!("{variable} is not set: run ci/compare/pyvision"))
+        .into()
 }
 
 fn protocol() -> Protocol {
@@ -40,7 +42,7 @@ fn number(value: &Value) -> u32 {
 }
 
 #[test]
-#[ignore = "run by ci/pyvision with a checkout of the release"]
+#[ignore = "run by ci/compare/pyvision with a checkout of the release"]
 fn templates_are_formatted_alike() {
     for case in cases("formats") {
         let found = format_named(case[0].as_str().unwrap(), &[("query", "Q{0}"), ("video_info", "V")]);
@@ -49,7 +51,7 @@ fn templates_are_formatted_alike() {
 }
 
 #[test]
-#[ignore = "run by ci/pyvision with a checkout of the release"]
+#[ignore = "run by ci/compare/pyvision with a checkout of the release"]
 fn first_prompts_are_equal() {
     let protocol = protocol();
     let (agent_loop, rules) = protocol.code().unwrap();
@@ -68,7 +70,7 @@ fn first_prompts_are_equal() {
 }
 
 #[test]
-#[ignore = "run by ci/pyvision with a checkout of the release"]
+#[ignore = "run by ci/compare/pyvision with a checkout of the release"]
 fn turns_are_read_and_answered_alike() {
     let rules = CodeRules { forbid: false, verbatim: true, ..rules() };
     let picture = picture();
@@ -106,7 +108,7 @@ fn turns_are_read_and_answered_alike() {
 }
 
 #[test]
-#[ignore = "run by ci/pyvision with a checkout of the release"]
+#[ignore = "run by ci/compare/pyvision with a checkout of the release"]
 fn the_verifier_finds_the_same_answer() {
     for case in cases("verdicts") {
         assert_eq!(judged_answer(case[0].as_str().unwrap()), case[1].as_str(), "{case}");
@@ -114,7 +116,7 @@ fn the_verifier_finds_the_same_answer() {
 }
 
 #[test]
-#[ignore = "run by ci/pyvision with a checkout of the release"]
+#[ignore = "run by ci/compare/pyvision with a checkout of the release"]
 fn code_is_forbidden_alike() {
     for case in cases("looks") {
         let code = case[0].as_str().unwrap();
@@ -126,7 +128,7 @@ fn code_is_forbidden_alike() {
 }
 
 #[test]
-#[ignore = "run by ci/pyvision with a checkout of the release"]
+#[ignore = "run by ci/compare/pyvision with a checkout of the release"]
 fn answers_are_judged_alike_by_the_rule() {
     for case in cases("rules") {
         let text = |index: usize| case[index].as_str().unwrap();
@@ -146,7 +148,7 @@ fn numbered(end: EndReason) -> u64 {
 }
 
 #[test]
-#[ignore = "run by ci/pyvision with a checkout of the release"]
+#[ignore = "run by ci/compare/pyvision with a checkout of the release"]
 fn episodes_end_alike() {
     let agent_loop = protocol().agent.unwrap();
     for case in cases("episodes") {

@@ -5,8 +5,7 @@ rotary positions, biased attention and a repetition penalty as published.
 """
 import sys
 
-import torch
-from tiny_qwen3vl import TEMPLATE, TOKENS, make_tokenizer
+from tiny_qwen3vl import TEMPLATE, TOKENS, save
 from transformers import (Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLProcessor,
                           Qwen2VLImageProcessor, Qwen2VLVideoProcessor)
 
@@ -33,12 +32,5 @@ def make_processor(tokenizer) -> Qwen2_5_VLProcessor:
                                video_processor=Qwen2VLVideoProcessor(), chat_template=TEMPLATE)
 
 
-def main() -> None:
-    torch.manual_seed(0)
-    tokenizer = make_tokenizer()
-    make_model(tokenizer).save_pretrained(sys.argv[1])
-    make_processor(tokenizer).save_pretrained(sys.argv[1])
-
-
 if __name__ == "__main__":
-    main()
+    save(sys.argv[1], make_model, make_processor)

@@ -62,12 +62,12 @@ def make_processor(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLProcessor:
                             chat_template=TEMPLATE)
 
 
-def main() -> None:
+def save(folder: str, make_model, make_processor) -> None:
     torch.manual_seed(0)
     tokenizer = make_tokenizer()
-    make_model(tokenizer).save_pretrained(sys.argv[1])
-    make_processor(tokenizer).save_pretrained(sys.argv[1])
+    make_model(tokenizer).save_pretrained(folder)
+    make_processor(tokenizer).save_pretrained(folder)
 
 
 if __name__ == "__main__":
-    main()
+    save(sys.argv[1], make_model, make_processor)

@@ -15,9 +15,8 @@ import io
 import itertools
 import json
 import os
-import random
 import re
-import subprocess
+import shutil
 import sys
 import tempfile
 import weakref
@@ -27,125 +26,26 @@ import numpy as np
 from PIL import Image
 
 import agents_framethinker
+import agents_frames
 import agents_longvt
 import agents_one_turn
 import agents_rows
-import agents_frames
 import agents_video_o3
 import chat_server
-from agents_one_turn import Video
+import paravt_bench
+from agents_scripts import VIDEO_O3, model
+from agents_shared import Video, encode, message, video
 
 # Levels of 255, mean over a picture.
 TOLERANCE = 3.0
 LONG = ["videomme", "longvideobench", "mlvu", "lvbench"]
-# The two models of one release.
-VIDEO_O3 = ["video-o3", "video-o3-qwen3vl"]
-SPLITS = {"conan": LONG, "videozoomer": LONG, "eva": LONG, "framethinker": LONG, "video-r1": ["videomme", "mmvu"],
-          "videorft": ["videomme", "mmvu"],
-          "videochat-r1": ["charades"], "time-r1": ["charades", "videomme"],
-          "longvt": ["videomme", "longvideobench", "lvbench", "charades"], "video-o3": LONG,
-          "video-o3-qwen3vl": LONG}
-CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent",
-            "framethinker": "FrameThinker-RL", "video-r1": "Video-R1", "videorft": "VideoRFT",
-            "videochat-r1": "VideoChat-R1", "time-r1": "time-r1", "longvt": "LongVT", "video-o3": "Video-o3-Qwen3VL",
-            "video-o3-qwen3vl": "Video-o3-Qwen3VL"}
-
-
-def clock(seconds: int) -> str:
-    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-
-
-def conan(draw: random.Random) -> str:
-    def clip():
-        start = draw.randrange(0, 40)
-        return f"{clock(start)}-{clock(start + draw.choice([0, 1, 1, 3, 8, 30, 600]))}"
-    clips = ", ".join(clip() for _ in range(draw.choice([1, 1, 2, 3, 10])))
-    letter = draw.choice("ABCDE")
-    return draw.choice([
-        f"<score>3</score><think>more</think><clip>{clips}</clip><answer></answer>",
-        f"<think>more</think><clip>{clips}</clip><answer></answer>",
-        f"<clip>{clips}</clip><answer>{letter}</answer>",
-        f"<think>seen</think><clip></clip><answer>The answer is {letter}</answer>",
-        f"the letter is {letter.lower()}", f"<answer>  ({letter}) because",
-    ])
-
-
-def videozoomer(draw: random.Random) -> str:
-    start = round(draw.uniform(-2, 30), draw.choice([0, 1, 2]))
-    end = round(start + draw.choice([0, 0.5, 2, 4, 7.5, 60]), 2)
-    fps = draw.choice([1, 2, 4, 0.5, 30, -1])
-    zoom = json.dumps({"segment": [start, end], "fps": fps})
-    letter = draw.choice("ABCD")
-    return draw.choice([
-        f"<think>closer</think><video_zoom> {zoom} </video_zoom>", f"<video_zoom>{zoom}</video_zoom> and more words",
-        f"<video_zoom>{zoom}</video_zoom>", "<video_zoom>no object</video_zoom>", "<video_zoom>{'a': 1}</video_zoom>",
-        '<video_zoom>{"segment": [1, "x"], "fps": 2}</video_zoom>', '<video_zoom>{"segment": [1], "fps": 2}</video_zoom>',
-        f"<think>seen</think><answer>\\boxed{{{letter}}}</answer>", f"<answer>The answer is {letter}. Yes</answer>", letter,
-    ])
-
-
-def eva(draw: random.Random) -> str:
-    def select():
-        start = draw.choice([0, 1, 2.5, 10, -3, 500])
-        arguments = {"start_time": start, "end_time": start + draw.choice([1, 4, 9.5, 100, 0]),
-                     "nframes": draw.choice([1, 2, 4, 9, 64, 3.5])}
-        if draw.random() < 0.6:
-            arguments["resize"] = draw.choice([0.5, 0.25, 1.0, None])
-        if draw.random() < 0.1:
-            del arguments["nframes"]
-        return json.dumps({"tool": "frame_select", "arguments": arguments})
-    calls = "\n".join(select() for _ in range(draw.choice([1, 1, 2, 3])))
-    letter = draw.choice("ABCD")
-    return draw.choice([
-        f"<think>plan</think><tool_call>{calls}</tool_call>", f"<tool_call>\n{calls}\n</tool_call>",
-        f"<tool_call>{calls}</tool_call>", f"<answer> {letter} </answer>", f"so Answer: {letter}", "nothing",
-        "<tool_call>{\"name\": \"frame_select\"}</tool_call>",
-    ])
-
-
-def one_turn(draw: random.Random) -> str:
-    a, b, letter = round(draw.uniform(0, 30), 2), draw.randrange(40), draw.choice("ABCDE")
-    return draw.choice([
-        f"<think>x</think><answer>{letter}</answer>", f"<answer> {letter} </answer><answer>A</answer>", f"<answer></answer>{letter}",
-        f"<think>from 1 to 2</think><answer>{a} to {b}</answer>", f"between {b} and {a}.", f"<answer>{a}-{b}</answer>",
-        f"<answer>({letter})</answer> or (B)", f"{letter}", f"{letter}) it is</answer> 3 to 4",
-    ])
-
-
-def longvt(draw: random.Random) -> str:
-    def crop():
-        start = draw.choice([0, 1, 2.5, 3, -1, 500, 0.25])
-        arguments = {"video_path": draw.choice([VIDEO, VIDEO, VIDEO, VIDEO, "other.mp4", " "]), "start_time": start,
-                     "end_time": start + draw.choice([1.5, 3, 4, 0, 0.01, 200])}
-        if draw.random() < 0.1:
-            del arguments[draw.choice(list(arguments))]
-        elif draw.random() < 0.1:
-            arguments["start_time"] = draw.choice([None, "1.5", " 2"])
-        return f'<tool_call>\n{json.dumps({"name": draw.choice(["crop_video"] * 9 + ["zoom"]), "arguments": arguments})}\n</tool_call>'
-    calls = "\n".join(crop() for _ in range(draw.choice([1, 1, 1, 2, 3])))
-    letter, start = draw.choice("ABCD"), draw.randrange(5)
-    return draw.choice([
-        f"<think>closer</think>\n{calls}", f"<think>closer</think>{calls}", calls, f"<answer>{letter}</answer>{calls}",
-        f"<think>seen</think><answer>{letter}</answer>", f"<answer>The answer is {letter}.</answer>", f"so \\boxed{{{letter}}}",
-        f"The event happens in the {start}.5 - {start + 2} seconds", f"<answer>It starts at {start}s to {start + 1.5}s</answer>",
-        "it is 4.",
-    ])
-
-
-# Stands for the name of the video in scripted calls.
-VIDEO = "VIDEO"
-SCRIPTS = {"conan": conan, "videozoomer": videozoomer, "eva": eva, "longvt": longvt, "video-r1": one_turn, "videorft": one_turn,
-           "videochat-r1": one_turn, "time-r1": one_turn, **dict.fromkeys(VIDEO_O3, agents_video_o3.script)}
-
-
-def reply(agent: str, messages: list) -> str:
-    """The scripted answer to canonical messages."""
-    first = next(message for message in messages if message["role"] == "user")
-    text = "".join(part for part in first["parts"] if isinstance(part, str))
-    turn = sum(message["role"] == "assistant" for message in messages)
-    seed = hashlib.sha256(f"{agent} {turn} {text}".encode()).hexdigest()
-    shown = re.search(r"has video path: (.+)", text)
-    return SCRIPTS[agent](random.Random(seed)).replace(VIDEO, shown.group(1) if shown else VIDEO)
+# Checkout and splits of each agent.
+AGENTS = {"conan": ("Conan", LONG), "videozoomer": ("VideoZoomer", LONG), "eva": ("EfficientVideoAgent", LONG),
+          "framethinker": ("FrameThinker-RL", LONG), "video-r1": ("Video-R1", ["videomme", "mmvu"]),
+          "videorft": ("VideoRFT", ["videomme", "mmvu"]), "videochat-r1": ("VideoChat-R1", ["charades"]),
+          "time-r1": ("time-r1", ["charades", "videomme"]),
+          "longvt": ("LongVT", ["videomme", "longvideobench", "lvbench", "charades"]),
+          **dict.fromkeys(VIDEO_O3, ("Video-o3-Qwen3VL", LONG))}
 
 
 def hermes(text: str) -> tuple:
@@ -172,26 +72,22 @@ def stacked(url: str, kept=weakref.WeakValueDictionary()) -> np.ndarray:
     return frames
 
 
-def canonical(message: dict, positions) -> dict:
+def canonical(sent: dict, positions) -> dict:
     """A message of the chat API; pictures as arrays, `positions` gives those of the frames of each video."""
-    content = message.get("content") or ""
+
+    def media(part):
+        if part["type"] == "image_url":
+            return decoded(part["image_url"]["url"].partition(",")[2])
+        frames, place = stacked(part["video_url"]["url"]), next(positions)
+        assert place["do_sample_frames"] is False
+        indices = place.get("frames_indices", list(range(len(frames))))
+        rate = len(indices) / place.get("total_num_frames", len(frames)) * place["fps"]
+        return Video(frames, indices, rate)
+
+    found = message({**sent, "content": sent.get("content") or ""}, media)
     # Calls by name and arguments; a server draws their ids, and which of id and name a result has reaches no template.
-    calls = [json.dumps(call["function"], sort_keys=True) for call in message.get("tool_calls") or []]
-    if isinstance(content, str):
-        return {"role": message["role"], "parts": [content, *calls], "plain": True}
-    parts = []
-    for part in content:
-        if part["type"] == "text":
-            parts.append(part["text"])
-        elif part["type"] == "image_url":
-            parts.append(decoded(part["image_url"]["url"].partition(",")[2]))
-        else:
-            frames, place = stacked(part["video_url"]["url"]), next(positions)
-            assert place["do_sample_frames"] is False
-            indices = place.get("frames_indices", list(range(len(frames))))
-            rate = len(indices) / place.get("total_num_frames", len(frames)) * place["fps"]
-            parts.append(Video(frames, indices, rate))
-    return {"role": message["role"], "parts": parts, "plain": False}
+    found["parts"] += [json.dumps(call["function"], sort_keys=True) for call in sent.get("tool_calls") or []]
+    return found
 
 
 class Server:
@@ -312,18 +208,78 @@ def enlarge(data: str, forms: list) -> None:
     for number, path in enumerate(videos):
         size, rate, times = forms[number % len(forms)]
         if size and not os.path.islink(path):
-            new = f"{path}.new.mp4"
-            subprocess.run(["ffmpeg", "-v", "error", "-stream_loop", str(times), "-i", path, "-vf", f"scale={size}",
-                            "-r", rate, "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-an", new],
-                           check=True)
-            os.replace(new, path)
+            encode(path, ["-stream_loop", str(times)], ["-vf", f"scale={size}", "-r", rate])
+
+
+def their_loop(agent: str, checkout: str, folder: str, server):
+    """The authors' loop as a function of the split, the sample and its video."""
+    if agent == "longvt":
+        return agents_longvt.longvt(checkout, folder, server)
+    if agent in VIDEO_O3:
+        return agents_video_o3.video_o3(checkout, folder, model(agent), agent)
+    name = agent.replace("-", "_")
+    module = next(module for module in (agents_framethinker, agents_frames, agents_one_turn) if hasattr(module, name))
+    return getattr(module, name)(checkout, folder, model(agent))
+
+
+def compare_agent(agent: str, arguments, folder: str, ours) -> bool:
+    """Prints what differs, and says whether anything does."""
+    name, forms = ("data-long", LONG_FORMS) if agent in VIDEO_O3 else ("data", FORMS)
+    data = os.path.join(folder, name)
+    if not os.path.exists(data):
+        ours("data", "make", "--out", data, "--videos", "4", "--questions", "3")
+        enlarge(data, forms)
+    # The code of some sets another for the whole program.
+    decord.bridge.set_bridge("native")
+    name, splits = AGENTS[agent]
+    checkout = os.path.join(arguments.checkouts, name)
+    ours("protocol", "import", agent, "--from", checkout)
+    server = functools.partial(Server, model(agent))
+    run_theirs = their_loop(agent, checkout, folder, server)
+    samples, requests, root = 0, 0, agents_framethinker.lengthened(data) if agent == "framethinker" else data
+    found, levels = [], []
+    for split in splits:
+        scripted = server(arguments.server)
+        out = os.path.join(folder, agent)
+        run = os.path.join(out, split)
+        shutil.rmtree(run, ignore_errors=True)
+        ours("run", split, "--protocol", agent, "--data", root, "--base-url", scripted.url, "--out", out,
+             "--concurrency", "1", "--limit", arguments.limit)
+        records = paravt_bench.records(run)
+        conversations = by_sample(scripted.requests, records)
+        for record, conversation in zip(records, conversations):
+            where = f"{agent} {split} {record['sample']['uid']}"
+            if record.get("error"):
+                found.append(f"{where}: {record['error']}")
+                continue
+            if agent in VIDEO_O3:
+                agents_video_o3.placed(conversation, record)
+            theirs, value = run_theirs(split, record["sample"], video(root, record["sample"]))
+            compare(theirs, conversation, where, found, levels, agent)
+            mine = record["own"]["score"]["value"]
+            if value != mine:
+                found.append(f"{where}: score {value!r} / {mine!r}")
+            # Whether an agent that tries again has taken the last try.
+            accepted = (record["transcript"].get("tries") or {}).get("accepted")
+            if accepted != getattr(run_theirs, "accepted", None):
+                found.append(f"{where}: a try that counts {getattr(run_theirs, 'accepted', None)} / {accepted}")
+            samples += 1
+            requests += len(conversation)
+    mean, most = (max((level[place] for level in levels), default=0) for place in (0, 1))
+    print(f"{agent}: {samples} samples, {requests} requests, {len(levels)} pictures (largest mean difference "
+          f"{mean:.2f} levels, largest of all {most}), {len(found)} differences")
+    if seen := getattr(run_theirs, "seen", None):
+        print(f"  {', '.join(f'{name} {count}' for name, count in seen.items())}")
+    for line in found[:20]:
+        print(f"  {line}")
+    return bool(found)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--checkouts", required=True)
     parser.add_argument("--binary", required=True)
-    parser.add_argument("--agents", default=",".join(CHECKOUT))
+    parser.add_argument("--agents", default=",".join(AGENTS))
     parser.add_argument("--keep")
     parser.add_argument("--limit", default="1000")
     parser.add_argument("--server", help="address of a vLLM that says scripts")
@@ -331,81 +287,12 @@ def main() -> int:
     parser.add_argument("--splits", help="with --rows: of these splits alone")
     arguments = parser.parse_args()
     folder = arguments.keep or tempfile.mkdtemp(prefix="agents-")
-    environment = {**os.environ, "PARAVT_BENCH_CACHE": os.path.join(folder, "cache")}
-    environment.pop("OPENAI_API_KEY", None)
-
-    def ours(*command):
-        done = subprocess.run([arguments.binary, *command], env=environment, capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-
+    ours = paravt_bench.command(arguments.binary, folder)
     if arguments.rows:
-        checkout = os.path.join(arguments.checkouts, CHECKOUT["eva"])
+        checkout = os.path.join(arguments.checkouts, AGENTS["eva"][0])
         splits = arguments.splits.split(",") if arguments.splits else []
         return int(not agents_rows.compare(checkout, os.path.abspath(arguments.rows), folder, splits, ours))
-    failed = False
-    for agent in arguments.agents.split(","):
-        name, forms = ("data-long", LONG_FORMS) if agent in VIDEO_O3 else ("data", FORMS)
-        data = os.path.join(folder, name)
-        if not os.path.exists(data):
-            ours("data", "make", "--out", data, "--videos", "4", "--questions", "3")
-            enlarge(data, forms)
-        # The code of some sets another for the whole program.
-        decord.bridge.set_bridge("native")
-        checkout = os.path.join(arguments.checkouts, CHECKOUT[agent])
-        ours("protocol", "import", agent, "--from", checkout)
-        # The script of an agent that tries again counts the tries.
-        script = agents_framethinker.Script().reply if agent == "framethinker" else functools.partial(reply, agent)
-        server = functools.partial(Server, script)
-        if agent == "longvt":
-            run_theirs = agents_longvt.longvt(checkout, folder, server)
-        elif agent == "framethinker":
-            run_theirs = agents_framethinker.framethinker(checkout, folder, agents_framethinker.Script())
-        elif agent in VIDEO_O3:
-            run_theirs = agents_video_o3.video_o3(checkout, folder, lambda messages: reply(agent, messages), agent)
-        else:
-            name = agent.replace("-", "_")
-            module = agents_one_turn if hasattr(agents_one_turn, name) else agents_frames
-            run_theirs = getattr(module, name)(checkout, folder, lambda messages: reply(agent, messages))
-        samples, requests, root = 0, 0, agents_framethinker.lengthened(data) if agent == "framethinker" else data
-        found, levels = [], []
-        for split in SPLITS[agent]:
-            scripted = server(arguments.server)
-            out = os.path.join(folder, agent)
-            run = os.path.join(out, split)
-            subprocess.run(["rm", "-rf", run])
-            ours("run", split, "--protocol", agent, "--data", root, "--base-url", scripted.url, "--out", out,
-                 "--concurrency", "1", "--limit", arguments.limit)
-            with open(os.path.join(run, "journal.jsonl"), encoding="utf-8") as file:
-                records = [json.loads(line) for line in file]
-            conversations = by_sample(scripted.requests, records)
-            for record, conversation in zip(records, conversations):
-                where = f"{agent} {split} {record['sample']['uid']}"
-                if record.get("error"):
-                    found.append(f"{where}: {record['error']}")
-                    continue
-                if agent in VIDEO_O3:
-                    agents_video_o3.placed(conversation, record)
-                theirs, value = run_theirs(split, record["sample"], agents_frames.video(root, record["sample"]))
-                compare(theirs, conversation, where, found, levels, agent)
-                mine = record["own"]["score"]["value"]
-                if value != mine:
-                    found.append(f"{where}: score {value!r} / {mine!r}")
-                # Whether an agent that tries again has taken the last try.
-                accepted = (record["transcript"].get("tries") or {}).get("accepted")
-                if accepted != getattr(run_theirs, "accepted", None):
-                    found.append(f"{where}: a try that counts {getattr(run_theirs, 'accepted', None)} / {accepted}")
-                samples += 1
-                requests += len(conversation)
-        mean, most = (max((level[place] for level in levels), default=0) for place in (0, 1))
-        print(f"{agent}: {samples} samples, {requests} requests, {len(levels)} pictures (largest mean difference "
-              f"{mean:.2f} levels, largest of all {most}), {len(found)} differences")
-        if seen := getattr(run_theirs, "seen", None):
-            print(f"  {', '.join(f'{name} {count}' for name, count in seen.items())}")
-        for line in found[:20]:
-            print(f"  {line}")
-        failed |= bool(found)
-    return int(failed)
+    return int(any([compare_agent(agent, arguments, folder, ours) for agent in arguments.agents.split(",")]))
 
 
 if __name__ == "__main__":

@@ -1,57 +1,27 @@
-"""The authors' loops, run as they are with a model object in the place of theirs; for ci/compare/agents.py."""
-import ast
+"""The loops of agents that ask for frames, run as they are with a model object in the place of theirs; for
+ci/compare/agents.py."""
 import asyncio
-import contextlib
-import glob
 import importlib
-import importlib.util
-import io
 import json
 import os
 import re
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
+from agents_shared import lettered, message, picture, quietly
+from released import functions, load
+
 IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
-
-
-def video(data: str, sample: dict) -> str:
-    """The file of a sample, found by its name below the data."""
-    name = os.path.basename(sample["video"])
-    found = [path for path in glob.glob(os.path.join(data, "**", name), recursive=True) if os.path.isfile(path)]
-    benchmark = sample["video"].split("/")[0]
-    near = [path for path in found if benchmark.replace("-", "").lower() in path.replace("-", "").replace("_", "").lower()]
-    return sorted(near or found)[0]
-
-
-def picture(path_or_image) -> tuple:
-    opened = Image.open(path_or_image) if isinstance(path_or_image, str) else path_or_image
-    return np.asarray(opened.convert("RGB")), opened.format
-
-
-def lettered(sample: dict, form: str = "{}. {}") -> list:
-    question = sample["question"]
-    return [form.format(letter, option) for letter, option in zip(question["letters"], question["options"])]
-
-
-@contextlib.contextmanager
-def quietly(folder: str):
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        os.chdir(before)
 
 
 def conan(checkout: str, folder: str, reply):
     sys.path.insert(0, os.path.join(checkout, "Conan-Eval"))
-    with open(os.path.join(checkout, "Conan-Eval/run.sh"), encoding="utf-8") as file:
-        settings = dict(re.findall(r"--(max_frames|max_steps|max_new_tokens|temperature) (\S+)", file.read()))
+    text = Path(checkout, "Conan-Eval/run.sh").read_text(encoding="utf-8")
+    settings = dict(re.findall(r"--(max_frames|max_steps|max_new_tokens|temperature) (\S+)", text))
     parameters = {"temperature": float(settings["temperature"]), "max_tokens": int(settings["max_new_tokens"])}
     options = {"videomme": lambda sample: ", ".join(lettered(sample)), "lvbench": lambda sample: None}
 
@@ -60,16 +30,12 @@ def conan(checkout: str, folder: str, reply):
         shown = []
 
         class Model:
-            def chat(self, message, history=None):
+            def chat(self, asked, history=None):
                 history = history if history is not None else []
-                messages = []
-                for one in history + message:
-                    content = [{"type": "text", "text": one["content"]}] if isinstance(one["content"], str) else one["content"]
-                    parts = [part["text"] if part["type"] == "text" else picture(part["image"]) for part in content]
-                    messages.append({"role": one["role"], "parts": parts, "plain": isinstance(one["content"], str)})
+                messages = [message(one, lambda part: picture(part["image"])) for one in history + asked]
                 shown.append({"messages": messages, "parameters": parameters})
                 text = reply(messages)
-                history.append(message[0])
+                history.append(asked[0])
                 history.append({"role": "assistant", "content": text})
                 return text, history
 
@@ -85,9 +51,7 @@ def conan(checkout: str, folder: str, reply):
 
 
 def eva(checkout: str, folder: str, reply):
-    spec = importlib.util.spec_from_file_location("eval_eva", os.path.join(checkout, "eval-eva.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load("eval_eva", os.path.join(checkout, "eval-eva.py"))
     module.FRAME_SAVE_ROOT = os.path.join(folder, "eva-frames")
     tool = os.path.join(checkout, "select_frame_fallback.py")
     module.call_frame_select.__defaults__ = (*module.call_frame_select.__defaults__[:-1], tool)
@@ -112,18 +76,10 @@ def eva(checkout: str, folder: str, reply):
         shown = []
 
         async def create(model, messages, temperature, max_tokens, timeout):
-            canonical = []
-            for one in messages:
-                content = one["content"]
-                plain = isinstance(content, str)
-                parts = [content] if plain else [
-                    part["text"] if part["type"] == "text" else picture(part["image_url"]["url"][len("file://"):])
-                    for part in content]
-                canonical.append({"role": one["role"], "parts": parts, "plain": plain})
+            canonical = [message(one, lambda part: picture(part["image_url"]["url"][len("file://"):])) for one in messages]
             shown.append({"messages": canonical, "parameters": {"temperature": temperature, "max_tokens": max_tokens}})
-            message = types.SimpleNamespace(content=reply(canonical))
-            usage = types.SimpleNamespace(total_tokens=1)
-            return types.SimpleNamespace(choices=[types.SimpleNamespace(message=message)], usage=usage)
+            choice = types.SimpleNamespace(message=types.SimpleNamespace(content=reply(canonical)))
+            return types.SimpleNamespace(choices=[choice], usage=types.SimpleNamespace(total_tokens=1))
 
         completions = types.SimpleNamespace(create=create)
         module.aclient = types.SimpleNamespace(chat=types.SimpleNamespace(completions=completions))
@@ -136,21 +92,6 @@ def eva(checkout: str, folder: str, reply):
         return shown, float(right)
 
     return run
-
-
-def functions(path: str, names: set, namespace: dict) -> dict:
-    """Functions and methods of a file by their names, without running the file."""
-    with open(path, encoding="utf-8") as file:
-        tree = ast.parse(file.read())
-    wanted = [node for node in ast.walk(tree)
-              if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name in names]
-    for node in wanted:
-        node.decorator_list = []
-        node.returns = None
-        for argument in node.args.args:
-            argument.annotation = None
-    exec(compile(ast.Module(wanted, []), path, "exec"), namespace)
-    return namespace
 
 
 def videozoomer(checkout: str, folder: str, reply):
@@ -172,8 +113,7 @@ def videozoomer(checkout: str, folder: str, reply):
                      {"process_tool_call", "_async_rollout_a_request"}, dict(base))
     dataset = functions(os.path.join(checkout, "verl/utils/dataset/multimodal_dataset.py"), {"process_video"}, dict(base))
     score = functions(os.path.join(checkout, "verl/utils/reward_score/openr1.py"), {"judge_multi_choice"}, {**base, "extract_boxed_content": extract_boxed_content})
-    with open(os.path.join(checkout, "scripts/eval_video.sh"), encoding="utf-8") as file:
-        settings = file.read()
+    settings = Path(checkout, "scripts/eval_video.sh").read_text(encoding="utf-8")
     number = lambda name: float(re.search(rf"{re.escape(name)}=([\d.]+)", settings).group(1))
     system = re.search(r"'data\.system_prompt=\"(.*?)\"'", settings, re.DOTALL).group(1).replace('\\"', '"')
     pixels = {"max_pixels": int(number("data.max_pixels")), "min_pixels": int(number("data.min_pixels"))}

@@ -1,18 +1,19 @@
-"""LongVT's own evaluation for ci/compare/agents.py: lmms-eval's `async_openai`, the release's tasks and its tool server, as they are.
+"""LongVT's own evaluation for ci/compare/agents.py: lmms-eval's `async_openai`, the release's tasks and its tool server, as
+they are.
 
 The model class talks to a scripted server. The tool's server runs in this process instead of one of its own; where the
 video lies is its name in the folder, as paravt-bench shows it.
 """
 import asyncio
 import contextlib
-import importlib
-import importlib.util
 import os
 import re
 import sys
 import types
+from pathlib import Path
 
-from agents_frames import lettered, quietly
+from agents_shared import lettered, quietly
+from released import load
 
 
 def longvt(checkout: str, folder: str, serve):
@@ -28,12 +29,6 @@ def longvt(checkout: str, folder: str, serve):
     encode = protocol.encode_image_to_base64
     protocol.encode_image_to_base64 = lambda image, **settings: encode(image, **{**settings, "cache": None})
 
-    def load(name: str, path: str):
-        spec = importlib.util.spec_from_file_location(name, path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
     tool_server = os.path.join(checkout, "examples/video_tools/mcp_server.py")
     tool = load("mcp_server", tool_server)
     mcp_client.stdio_client = in_process(tool.app)
@@ -44,8 +39,7 @@ def longvt(checkout: str, folder: str, serve):
     names = {"videomme": ("videomme", "videomme_tool"), "lvbench": ("lvbench", "lvbench_tool"),
              "longvideobench": ("longvideobench", "longvideobench_val_v_tool"),
              "charades": ("charades_sta", "charades_tool")}
-    with open(os.path.join(checkout, "examples/eval/run_eval.sh"), encoding="utf-8") as file:
-        settings = file.read()
+    settings = Path(checkout, "examples/eval/run_eval.sh").read_text(encoding="utf-8")
     # `--model_args …,fps=1,max_frames=$MAX_FRAME_NUM,max_pixels=50176,…`
     fps, pixels = (int(re.search(rf",{name}=(\d+)", settings).group(1)) for name in ("fps", "max_pixels"))
     frames = int(re.search(r"MAX_FRAME_NUM=\$\{4:-(\d+)\}", settings).group(1))
@@ -55,10 +49,9 @@ def longvt(checkout: str, folder: str, serve):
     def task(split: str):
         if split not in loaded:
             room, description = names[split]
-            path = os.path.join(checkout, "lmms_eval_tasks", room)
-            module = load(f"longvt_{room}", os.path.join(path, "utils.py"))
-            with open(os.path.join(path, f"{description}.yaml"), encoding="utf-8") as file:
-                loaded[split] = module, file.read()
+            path = Path(checkout, "lmms_eval_tasks", room)
+            text = (path / f"{description}.yaml").read_text(encoding="utf-8")
+            loaded[split] = load(f"longvt_{room}", path / "utils.py"), text
         return loaded[split]
 
     def run(split: str, sample: dict, path: str):

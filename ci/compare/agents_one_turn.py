@@ -1,8 +1,6 @@
 """The evaluations of models of one turn, run as they are with model and processor replaced; for ci/compare/agents.py."""
 import contextlib
-import dataclasses
 import importlib
-import importlib.util
 import io
 import json
 import os
@@ -15,23 +13,8 @@ from unittest import mock
 
 import numpy as np
 
-from agents_frames import functions, lettered
-
-
-@dataclasses.dataclass
-class Video:
-    """Frames of one video part: levels (time, height, width, 3), their indices, frames a second of the sample, and where the
-    model is given other positions the indices in the video."""
-    frames: np.ndarray
-    indices: list
-    fps: float
-    picked: list = None
-
-
-def stub(name: str, **attributes) -> types.ModuleType:
-    module = types.ModuleType(name)
-    module.__dict__.update(attributes)
-    return module
+from agents_shared import Video, interval, lettered
+from released import functions, stub
 
 
 class Evaluation:
@@ -237,7 +220,6 @@ def videochat_r1(checkout: str, folder: str, reply):
 
 def time_r1(checkout: str, folder: str, reply):
     folder = os.path.join(folder, "time-r1")
-    kinds = {"charades": "tg", "videomme": "mcq"}
 
     def run(split: str, sample: dict, path: str):
         import torch
@@ -283,8 +265,3 @@ def time_r1(checkout: str, folder: str, reply):
         return evaluation.shown, 0.0 if np.isnan(value) else float(value)
 
     return run
-
-
-def interval(sample: dict) -> list:
-    gold = sample["gold"]
-    return [gold["start"], gold["end"]] if "start" in gold else gold["interval"]

@@ -7,9 +7,9 @@ import collections
 import json
 import os
 import re
-import sys
 
 import chat_server
+from paravt_bench import records
 
 FILES = {
     "videomme": "videomme_test_wosubtitles_raw_list_full",
@@ -45,12 +45,11 @@ def theirs(path: str) -> list:
 
 def ours(folder: str) -> list:
     found = []
-    with open(os.path.join(folder, "journal.jsonl"), encoding="utf-8") as file:
-        for record in map(json.loads, file):
-            user = next(message for message in record["transcript"]["messages"] if message["role"] == "user")
-            text = "".join(part["text"] for part in user["parts"])
-            question = re.sub(r"\AVideo Length: \d+ seconds\. Original video resolution: \d+p\. ", "", text)
-            found.append((name(record["sample"]["video"]), question, record["sample"]["gold"]["answer"]))
+    for record in records(folder):
+        user = next(message for message in record["transcript"]["messages"] if message["role"] == "user")
+        text = "".join(part["text"] for part in user["parts"])
+        question = re.sub(r"\AVideo Length: \d+ seconds\. Original video resolution: \d+p\. ", "", text)
+        found.append((name(record["sample"]["video"]), question, record["sample"]["gold"]["answer"]))
     return found
 
 
@@ -119,7 +118,3 @@ def compare(checkout: str, root: str, folder: str, splits: list, run) -> bool:
                 print(f"    only {label}: {row!r}")
         equal &= not (only_theirs or only_ours) and set(counts) <= {"the same", *EXPLAINED}
     return equal
-
-
-if __name__ == "__main__":
-    sys.exit("started by ci/compare/agents --rows")

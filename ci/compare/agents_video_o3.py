@@ -1,6 +1,6 @@
-"""Video-o3's own evaluation of both models for ci/compare/agents.py: its model class, its prompts, its reading of videos and its data sets' frames, as
-they are. Replaced are the weights: `generate` writes the scripted reply letter by letter, and ends where the release's
-stopping criteria end it; tokens are letters.
+"""Video-o3's own evaluation of both models for ci/compare/agents.py: its model class, its prompts, its reading of videos
+and its data sets' frames, as they are. Replaced are the weights: `generate` writes the scripted reply letter by letter,
+and ends where the release's stopping criteria end it; tokens are letters.
 
 The prompt is that of the release's template over its own messages; paravt-bench's is that of the template that it sends
 over the messages as vLLM hands them to a template, in which every content is a list.
@@ -11,18 +11,18 @@ import importlib
 import json
 import logging
 import os
-import random
 import re
 import subprocess
 import sys
 import types
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
 from PIL import Image
 
-from agents_one_turn import Video, stub
-from agents_frames import functions, lettered, quietly
+from agents_shared import Video, lettered, message, quietly
+from released import functions, stub
 
 FOLDER = "Eval/vlmeval"
 # Frames per second that transformers before 5 assumes for a video without a rate.
@@ -37,53 +37,27 @@ def render(messages: list, template: str) -> str:
 def prompt(messages: list, template: str) -> str:
     """What vLLM 0.32 makes of a request's messages."""
     wrapped = []
-    for message in messages:
-        content = message["content"]
+    for one in messages:
+        content = one["content"]
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else [
             part if part["type"] == "text" else {"type": part["type"].removesuffix("_url")} for part in content]
-        wrapped.append({"role": message["role"], "content": parts})
+        wrapped.append({"role": one["role"], "content": parts})
     return render(wrapped, template)
 
 
 def placed(conversation: list, record: dict) -> None:
     """Notes which frames of the video paravt-bench sent, which a request does not say."""
     for request in conversation:
-        for message, recorded in zip(request["messages"], record["transcript"]["messages"]):
+        for sent, recorded in zip(request["messages"], record["transcript"]["messages"]):
             shown = [[frame["index"] for frame in part["frames"]] for part in recorded["parts"] if "frames" in part]
-            for part in message["parts"]:
+            for part in sent["parts"]:
                 if isinstance(part, Video):
                     part.picked = shown.pop(0)
 
 
-def script(draw: random.Random) -> str:
-    start = draw.choice([0, 1, 2.5, 3, 7, 12, 20, 31.7, -4, "5", 500, 1e9])
-    end = draw.choice([start, 5, 4.25, 9, 30, 33, 60, "12", 600, 3.01, 410])
-    sampling = draw.choice(["coarse", "medium", "fine", "fine", "medium", "dense", 3])
-    call = json.dumps({"temporal_segment": [start, end], "sampling_strategy": sampling})
-    letter = draw.choice("ABCD")
-    wrong = draw.choice([
-        "no object", "} {", "", "{x}", '{"temporal_segment": [1, 2]}', '{"temporal_segment": [1], "sampling_strategy": "fine"}',
-        '{"temporal_segment": [1, null], "sampling_strategy": "fine"}', '{"temporal_segment": ["a", 2], "sampling_strategy": "fine"}',
-        '{"temporal_segment": "1-2", "sampling_strategy": "fine"}', '{"temporal_segment": [NaN, 6], "sampling_strategy": "coarse"}',
-        '{"temporal_segment": [1, Infinity], "sampling_strategy": "coarse"}', '{"temporal_segment": [-Infinity, 4], "sampling_strategy": "fine"}',
-        '{"temporal_segment": [1, 2], "sampling_strategy": "fine"', "{'temporal_segment': [2, 9], 'sampling_strategy': \"it's\"}",
-    ])
-    if draw.random() < 0.85:
-        return draw.choice([
-            f"<think>closer</think>\n<grounding>{call}</grounding>\n", f"<grounding>{call}</grounding>",
-            f"<grounding>```json\n{call}\n```</grounding><answer>{letter}</answer>",
-            "<grounding>" + call.replace('"', "'") + "</grounding> and more", f"<grounding>{wrong}</grounding>",
-        ])
-    return draw.choice([
-        f"<think>seen</think>\n<answer>{letter}</answer>\n", f"<answer> ({letter}) because </answer>", f"<answer>Answer: {letter}. A dog</answer>",
-        f"<answer>{letter}</answer><grounding>{call}</grounding>", f"it is {letter}", "<answer></answer>", f"{letter}</answer>",
-    ])
-
-
 def settings(checkout: str, agent: str) -> dict:
     """The arguments of a model in the release's list."""
-    with open(os.path.join(checkout, FOLDER, "config.py"), encoding="utf-8") as file:
-        tree = ast.parse(file.read())
+    tree = ast.parse(Path(checkout, FOLDER, "config.py").read_text(encoding="utf-8"))
     series = next(node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "video_o3_series")
     call = dict(zip((key.value for key in series.keys), series.values))[agent]
     return {keyword.arg: eval(compile(ast.Expression(keyword.value), "config.py", "eval")) for keyword in call.keywords}
@@ -100,17 +74,13 @@ class Datasets:
         names = {"os": os, "osp": os.path, "np": np, "Image": Image, "json": json, "subprocess": subprocess, "re": re,
                  "tqdm": lambda frames, **_: frames}
         base = functions(self.path("video_base.py"), {"frame_paths_fps"}, dict(names))["frame_paths_fps"]
-        with open(self.path("video_dataset_config.py"), encoding="utf-8") as file:
-            limit, = set(re.findall(r"_2fps_limit_768': partial\(\w+, dataset='[^']*', fps=(2.0), frames_limit=(768)\)", file.read()))
-        # MLVU's file has two data sets; the first is that with options.
-        with open(self.path("mlvu.py"), encoding="utf-8") as file:
-            os.makedirs(folder, exist_ok=True)
-            with open(os.path.join(folder, "mlvu.py"), "w", encoding="utf-8") as copy:
-                copy.write(file.read().split("\nclass MLVU_OpenEnded(")[0])
+        config = Path(self.path("video_dataset_config.py")).read_text(encoding="utf-8")
+        limit, = set(re.findall(r"_2fps_limit_768': partial\(\w+, dataset='[^']*', fps=(2.0), frames_limit=(768)\)", config))
+        os.makedirs(folder, exist_ok=True)
         self.sets = {}
         for split, name in self.NAMES.items():
-            path = os.path.join(folder, "mlvu.py") if split == "mlvu" else self.path(f"{split}.py")
-            found = functions(path, {"save_video_frames", "dump_prompt_info", "qa_template", "_polish_answer"}, dict(names))
+            # MLVU's file has two data sets; the first is that with options.
+            found = functions(self.path(f"{split}.py"), {"save_video_frames", "dump_prompt_info", "qa_template", "_polish_answer"}, dict(names))
             methods = {method: found[method] for method in ("save_video_frames", "dump_prompt_info", "qa_template") if method in found}
             kind = type(name, (), {**methods, "frame_paths_fps": base})
             of = kind()
@@ -197,20 +167,16 @@ class Scripted:
         metadata = iter(video_metadata or [{"fps": RATE, "frames_indices": list(range(len(video)))} for video in videos])
         self.processed = None if do_resize is None else {"do_resize": do_resize}
         videos, picked = list(videos), list(self.picked)
-        messages = []
-        for message in self.messages:
-            plain, parts = isinstance(message["content"], str), []
-            for part in [message["content"]] if plain else message["content"]:
-                if plain or part["type"] == "text":
-                    parts.append(part if plain else part["text"])
-                else:
-                    levels = videos.pop(0).numpy().transpose(0, 2, 3, 1)
-                    assert (levels == np.rint(levels)).all()
-                    place = next(metadata)
-                    indices = place["frames_indices"]
-                    rate = len(indices) / (indices[-1] + 1) * place["fps"]
-                    parts.append(Video(levels.astype(np.uint8), indices, rate, picked.pop(0)))
-            messages.append({"role": message["role"], "parts": parts, "plain": plain})
+
+        def frames(_):
+            levels = videos.pop(0).numpy().transpose(0, 2, 3, 1)
+            assert (levels == np.rint(levels)).all()
+            place = next(metadata)
+            indices = place["frames_indices"]
+            rate = len(indices) / (indices[-1] + 1) * place["fps"]
+            return Video(levels.astype(np.uint8), indices, rate, picked.pop(0))
+
+        messages = [message(one, frames) for one in self.messages]
         assert not videos and images is None
         self.conversation, self.text = messages, text
         # Longer than any text that ends a generation.
@@ -234,7 +200,6 @@ class Scripted:
 
 def video_o3(checkout: str, folder: str, reply, agent: str):
     import decord
-    import torch
     import transformers
     folder = os.path.join(folder, f"{agent}-theirs")
     datasets = Datasets(checkout, folder)
@@ -262,13 +227,13 @@ def video_o3(checkout: str, folder: str, reply, agent: str):
                 stack.enter_context(entered)
             chat = model.VideoO3Chat(**arguments)
             line = datasets.line(split, sample, path)
-            message = chat.build_prompt(line, dataset)
+            asked = chat.build_prompt(line, dataset)
             saved = dataset.save_video_frames(**{"mlvu": {"line": line}, "videomme": {"video": line["video"]}}.get(
                 split, {"video_path": line["video_path"]}))
             indices = saved[1] if len(saved) == 3 else indices_of(dataset, path)
             scripted.picked.append(indices + indices[-1:] * (len(indices) % 2))
             with mock.patch.object(decord, "VideoReader", Reader):
-                text = chat.generate_inner(message, dataset=dataset.dataset_name)
+                text = chat.generate_inner(asked, dataset=dataset.dataset_name)
         text = re.sub(r"\n\[TURN_COUNT: \d+\]\n\[INFERENCE_TIME: .*", "", text, flags=re.DOTALL)
         return scripted.shown, float(datasets.is_right[split](text, sample["gold"]["answer"]))
 

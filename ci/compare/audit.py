@@ -7,14 +7,14 @@ writes prose around a letter for others, and the letter alone for the rest. What
 `audit --json` have to equal.
 """
 
-import http.server
 import json
 import os
 import re
 import subprocess
 import sys
-import threading
 from pathlib import Path
+
+import chat_server
 
 LETTERS = "ABCD"
 PROSE = "I believe A person in the video is holding what could be described as a tool."
@@ -33,31 +33,15 @@ def letter(number: int) -> str:
     return LETTERS[number * 5 % 4]
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
-
+class Handler(chat_server.Handler):
     def do_POST(self):
-        body = self.rfile.read(int(self.headers["content-length"])).decode()
-        number = int(re.findall(r"question number (\d+)", body)[-1])
+        number = int(re.findall(r"question number (\d+)", json.dumps(self.read()))[-1])
         what = kind(number)
         if what == "fail":
             status = 400 if number % 20 < 10 else 500
             return self.reply(status, {"error": {"message": "made to fail", "type": "test", "code": status}})
         text = {"letter": letter(number), "prose": PROSE, "empty": ""}[what]
-        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
-        self.reply(200, {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage})
-
-    def reply(self, status, value):
-        data = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        self.reply(200, chat_server.completion({"role": "assistant", "content": text}))
 
 
 LMMS_TASK = """
@@ -160,9 +144,7 @@ def expect(name: str, found, wanted):
 def main(binary: str, folder: str, count: str = "50"):
     out, rows = Path(folder).resolve(), int(count)
     out.mkdir(parents=True)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}/v1"
+    url = chat_server.start(Handler)
     numbers = range(rows)
     of = lambda *kinds: [number for number in numbers if kind(number) in kinds]
     good = []

@@ -8,35 +8,50 @@ import urllib.error
 import urllib.request
 
 
+class Handler(http.server.BaseHTTPRequestHandler):
+    """JSON in and out; GET lists one model."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def read(self):
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def reply(self, status: int, value) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.reply(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})
+
+
+def start(handler) -> str:
+    """The address of a server with this handler."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}/v1"
+
+
+def completion(message: dict, reason: str = "stop", stopped_by: str | None = None) -> dict:
+    choice = {"index": 0, "message": message, "finish_reason": reason, "stop_reason": stopped_by}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    return {"id": "1", "object": "chat.completion", "created": 0, "model": "scripted", "choices": [choice], "usage": usage}
+
+
 def serve(answer) -> str:
     """Its address. `answer` takes a request's body and gives the message, why it ended, and which stop text ended it."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def send(self, value):
-            body = json.dumps(value).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def do_GET(self):
-            self.send({"object": "list", "data": [{"id": "scripted", "object": "model"}]})
-
+    class Answering(Handler):
         def do_POST(self):
-            message, reason, *stop = answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            choice = {"index": 0, "message": message, "finish_reason": reason, "stop_reason": next(iter(stop), None)}
-            usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-            self.send({"id": "c", "object": "chat.completion", "model": "scripted", "choices": [choice], "usage": usage})
+            self.reply(200, completion(*answer(self.read())))
 
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{server.server_port}/v1"
+    return start(Answering)
 
 
 def ask(vllm: str, path: str, body: dict) -> dict:

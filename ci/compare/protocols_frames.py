@@ -19,6 +19,7 @@ import numpy as np
 
 from protocols_source import Frames, Image, Shape, Source, mentions, run
 from protocols_words import LETTERS, RATES, answers, json_text, number, pick, side, stamp
+from released import functions
 
 
 def conan(checkouts, rng, count):
@@ -118,10 +119,9 @@ def videozoomer(checkouts, rng, count, mathruler):
         return {"error": prompts[0].split("Error Information: ", 1)[1].rsplit(".\n</tool_response>", 1)[0]}
 
     overview = Source(checkouts, "VideoZoomer", "verl/utils/dataset/multimodal_dataset.py")
-    boxed = ast.parse(Path(mathruler, "mathruler", "grader.py").read_text())
-    boxed = [node for node in boxed.body if isinstance(node, ast.FunctionDef) and node.name == "extract_boxed_content"]
+    boxed = functions(Path(mathruler, "mathruler", "grader.py"), {"extract_boxed_content"}, {})
     scorer = Source(checkouts, "VideoZoomer", "verl/utils/reward_score/openr1.py").functions(
-        "judge_multi_choice", extract_boxed_content=run(boxed)["extract_boxed_content"]
+        "judge_multi_choice", extract_boxed_content=boxed["extract_boxed_content"]
     )["judge_multi_choice"]
     stubs = {name: sys.modules.get(name) for name in ("cv2", "PIL")}
     for _ in range(count):

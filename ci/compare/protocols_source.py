@@ -11,6 +11,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from released import functions
+
 COMMITS = {
     "Conan": ("OuyangKun10", "b4805ae8ae746dccf6d1aea7a2dc46d416368692"),
     "VideoZoomer": ("zsgvivo", "56381538bbde43d6d3417b54f727784958a4e316"),
@@ -45,22 +47,8 @@ class Source:
 
     def functions(self, *names, **namespace):
         """The functions, which see each other and the namespace."""
-        space = {
-            "re": re,
-            "np": np,
-            "json": json,
-            "math": math,
-            "ast": ast,
-            "print": lambda *_, **__: None,
-            **namespace,
-        }
-        for name in names:
-            node = self.node(name)
-            node.decorator_list, node.returns = [], None
-            for argument in node.args.args + node.args.kwonlyargs:
-                argument.annotation = None
-            exec(compile(ast.Module([node], []), name, "exec"), space)
-        return space
+        known = {"re": re, "np": np, "json": json, "math": math, "ast": ast, "print": lambda *_, **__: None}
+        return functions(self.tree, names, known | namespace)
 
     def part(self, function, wanted):
         """The first statement or expression within a function for which `wanted` holds."""

@@ -11,6 +11,7 @@ its images in place, every figure's pixels, why the episode ends, and what the r
 import base64
 import contextlib
 import io
+import itertools
 import json
 import os
 import random
@@ -18,22 +19,17 @@ import re
 import subprocess
 import sys
 import tempfile
-import types
 
+import decord
 import numpy as np
-import torch
 from PIL import Image
 
 import chat_server
+import paravt_bench
+from pyvision_release import Processor, checkout, functions, generated, judged, loop, roll_out, root, tool_file
 
-checkout, binary, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
+binary, seed = sys.argv[2], int(sys.argv[3])
 vllm = sys.argv[4] if len(sys.argv) > 4 else None
-# The cases of `ci/compare/pyvision_cases.py` are not wanted, its stand-ins are.
-source = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyvision_cases.py")).read()
-theirs = {"__name__": "theirs"}
-sys.argv = ["pyvision.py", checkout, str(seed)]
-exec(compile(source.split("# The functions of the release say much.")[0], "pyvision.py", "exec"), theirs)
-loop, tool_file, root = theirs["loop"], theirs["tool_file"], theirs["root"]
 RealEnv = loop.ParallelEnv
 
 ENDS = {1: "done", 2: "over_length", 3: "exceed_max_turns", 4: "exceed_max_images", 5: "error_in_action"}
@@ -109,7 +105,7 @@ def released(prompt, question, video):
 
     def noted(sample, tokenizer=None, processor=None, pbar=None):
         tokenizer.encoded = None
-        found = step(sample, tokenizer, theirs["Processor"](), pbar)
+        found = step(sample, tokenizer, Processor(), pbar)
         if tokenizer.encoded is not None:
             seen.append(tokenizer.encoded)
             images.append([part["bytes"] for part in found[0].get("multi_modal_data", {}).get("image", [])])
@@ -128,40 +124,16 @@ def released(prompt, question, video):
     def generate(prompts, sampling_params, use_tqdm):
         assert sampling_params.stop == ["</code>"] and sampling_params.include_stop_str_in_output
         turns.append(reply(question, len(turns)))
-        out = types.SimpleNamespace(token_ids=[7], finish_reason="stop", text=turns[-1])
-        return [types.SimpleNamespace(outputs=[out])]
+        return generated(turns[-1], 1)
 
-    loop.ParallelEnv, loop.execute_tool_call = Env, noted
-    agent = types.SimpleNamespace(
-        single_response_max_tokens=10240, tool_using_cumulative_reward_per_turn=0.1, custom_stop=["</code>"],
-        vl_model_path="", max_turns=30, concurrent_workers=1, show_tqdm=False)
-    config = types.SimpleNamespace(agent=agent, prompt_length=8, response_length=1 << 16)
-    item = types.SimpleNamespace(batch={"input_ids": torch.zeros(1, 8, dtype=torch.int64),
-                                        "attention_mask": torch.ones(1, 8, dtype=torch.int64)})
-    sampling = types.SimpleNamespace(n=1, stop=[])
-    sampling.clone = lambda: types.SimpleNamespace(stop=[])
-    result = loop.agent_rollout_loop(config, types.SimpleNamespace(generate=generate),
-                                     [{"prompt_token_ids": torch.zeros(1)}], item, None, sampling)
+    loop.execute_tool_call = noted
+    result = roll_out(Env, generate, 8, 1 << 16, 1, 30)
     loop.execute_tool_call = step
     (reason,) = result["non_tensors"]["end_reason"]
-    return {"prompt": prompt, "turns": turns, "results": seen, "images": images, "end": ENDS[int(reason)],
-            "answer": judged(turns, seen, int(reason))}
-
-
-def judged(turns, seen, reason):
-    """The answer that the verifier hands to its judge, of turns and the results between them."""
-    found = []
-    known = theirs["functions"]("utils/reward_score/multi_task_verifier.py", ["extract_answer", "compute_score"], re=re,
-                                OpenAI=theirs["Any"](), random=random, get_prompt=lambda answer, *rest: found.append(answer))
-    client = types.SimpleNamespace(chat=types.SimpleNamespace(completions=types.SimpleNamespace(
-        create=lambda **given: types.SimpleNamespace(choices=[types.SimpleNamespace(
-            message=types.SimpleNamespace(content="1"))]))))
-    known["OpenAI"] = lambda **given: client
     # The result after the last turn is not appended where an episode ends with it.
-    between = seen[:len(turns) - 1]
-    response = "".join(turn + "".join(between[index:index + 1]) for index, turn in enumerate(turns))
-    known["compute_score"](response, "A", {"question": "q"}, {"api_key": "", "base_url": "", "model_name": ""}, "vsi")
-    return (found or [None])[0]
+    response = "".join(itertools.chain(*itertools.zip_longest(turns, seen[:len(turns) - 1], fillvalue="")))
+    return {"prompt": prompt, "turns": turns, "results": seen, "images": images, "end": ENDS[int(reason)],
+            "answer": judged(response)}
 
 
 def pixels(data):
@@ -234,21 +206,15 @@ def main():
     server = Server()
     with tempfile.TemporaryDirectory(prefix="pyvision-") as folder:
         rows = make(folder)
-        environment = {**os.environ, "PARAVT_BENCH_CACHE": os.path.join(folder, "cache")}
-
-        def bench(*flags):
-            done = subprocess.run([binary, *flags], env=environment, capture_output=True, text=True)
-            assert done.returncode == 0, done.stdout + done.stderr
+        bench = paravt_bench.command(binary, folder)
         bench("protocol", "import", "pyvision-video", "--from", checkout)
         out = os.path.join(folder, "out")
         bench("run", "--task", os.path.join(folder, "task.toml"), "--protocol", "pyvision-video", "--code-python", sys.executable,
               "--base-url", server.url, "--out", out, "--concurrency", "4")
-        lines = open(os.path.join(out, "episodes", "journal.jsonl")).read().splitlines()
-        records = {record["sample"]["id"]: record for record in map(json.loads, lines) if "sample" in record}
+        records = {record["sample"]["id"]: record for record in paravt_bench.records(os.path.join(out, "episodes"))}
         template = os.path.join(root, "utils/dataset/rl_system_prompt_template.json")
-        known = theirs["functions"]("utils/dataset/rl_dataset_wo_mm_hint.py",
-                                    ["transfer_to_rl_form_video", "sample_frames_from_video"], json=json, os=os, np=np, Image=Image,
-                                    VideoReader=__import__("decord").VideoReader, cpu=__import__("decord").cpu)
+        known = functions("utils/dataset/rl_dataset_wo_mm_hint.py", ["transfer_to_rl_form_video", "sample_frames_from_video"],
+                          json=json, os=os, np=np, Image=Image, VideoReader=decord.VideoReader, cpu=decord.cpu)
         counts = {"episodes": 0, "turns": 0, "results": 0, "figures": 0, "differences": 0}
         ends = {}
         for row in rows:

@@ -6,28 +6,19 @@ The same calls as `suite/jail/examples/calls.rs`, medians in milliseconds. The c
 without what the rest of it imports.
 """
 
-import importlib.util
 import os
 import statistics
 import sys
 import time
-import types
+
+from released import load, stub
 
 checkout, video = sys.argv[1:]
-root = os.path.join(checkout, "verl_agents/verl")
-
-
-def load(path, name):
-    spec = importlib.util.spec_from_file_location(name, os.path.join(root, path))
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 for package in ("verl", "verl.workers", "verl.workers.agent"):
-    sys.modules[package] = types.ModuleType(package)
-load("workers/agent/tool_envs.py", "verl.workers.agent.tool_envs")
-tool_file = load("workers/agent/envs/agents_x/safe_persis_python_exe_tool_wo_video_hint.py", "pyvision_tool")
+    sys.modules[package] = stub(package)
+envs = os.path.join(checkout, "verl_agents/verl/workers/agent")
+sys.modules["verl.workers.agent.tool_envs"] = load("verl.workers.agent.tool_envs", os.path.join(envs, "tool_envs.py"))
+tool_file = load("release", os.path.join(envs, "envs/agents_x/safe_persis_python_exe_tool_wo_video_hint.py"))
 
 CODES = {
     "print": "print(1)",

@@ -24,6 +24,7 @@ from PIL import Image
 import wire_record
 import wire_subagents
 import wire_world
+from paravt_bench import records
 from wire_server import Server
 
 COMMIT = "cf55249e391004b5aafea3f19cf5580d3517cb43"
@@ -75,16 +76,19 @@ def differences(folder: str, theirs, ours, where: str, found: list, levels: list
         found.append(f"{where}: {str(theirs)[-200:]!r} / {str(ours)[-200:]!r}")
 
 
-def upstream_summary(path: str) -> dict:
+def read(path: str):
     with open(path, encoding="utf-8") as file:
-        summary = json.load(file)["summary"]
+        return json.load(file)
+
+
+def upstream_summary(path: str) -> dict:
+    summary = read(path)["summary"]
     keep = ("accuracy", "mIoU", "R@0.3", "R@0.5", "R@0.7", "acc_short", "acc_medium", "acc_long", "avg_tool_calls", "tool_usage_rate")
     return {key: summary[key] for key in keep if key in summary}
 
 
 def our_summary(path: str) -> dict:
-    with open(path, encoding="utf-8") as file:
-        summary = json.load(file)
+    summary = read(path)
     found = {
         "avg_tool_calls": summary["tools"]["calls_per_sample"],
         "tool_usage_rate": summary["tools"]["share_with_calls"],
@@ -98,16 +102,13 @@ def our_summary(path: str) -> dict:
 
 def their_samples(path: str) -> list:
     """Score, prediction and number of tool calls of each sample; None where the sample is an error."""
-    with open(path, encoding="utf-8") as file:
-        results = json.load(file)["results"]
-    return [None if "error" in row else (row["score"], row["tool_calls"]) for row in results]
+    return [None if "error" in row else (row["score"], row["tool_calls"]) for row in read(path)["results"]]
 
 
 def our_samples(path: str) -> list:
-    with open(path, encoding="utf-8") as file:
-        records = [json.loads(line) for line in file]
     return [
-        None if record.get("error") else (record["score"]["value"], len(record["transcript"]["tool_calls"])) for record in records
+        None if record.get("error") else (record["score"]["value"], len(record["transcript"]["tool_calls"]))
+        for record in records(path)
     ]
 
 
@@ -228,7 +229,7 @@ class Wire:
         theirs = os.path.join(self.out("upstream", cell), f"{cell[0]}.json")
         folder = os.path.join(self.out("ours", cell), cell[0])
         try:
-            samples = zip(their_samples(theirs), our_samples(os.path.join(folder, "journal.jsonl")), strict=True)
+            samples = zip(their_samples(theirs), our_samples(folder), strict=True)
             # A failed request is an error here; the reference takes its message for an answer.
             wrong = [f"sample {n}: {a} / {b}" for n, (a, b) in enumerate(samples) if a != b and not (b is None and a[0] == 0)]
             a, b = upstream_summary(theirs), our_summary(os.path.join(folder, "summary.json"))

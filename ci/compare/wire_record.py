@@ -10,15 +10,16 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 import wire_world
 
-REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TARGET = os.path.join(REPOSITORY, "suite", "cli", "tests", "wire")
-STANDIN = os.path.join(REPOSITORY, "suite", "upstream", "tests", "standin", "paravt.json")
+HERE = Path(__file__).resolve().parent
+TARGET = str(HERE.parents[1] / "suite/cli/tests/wire")
+STANDIN = str(HERE.parents[1] / "suite/upstream/tests/standin/paravt.json")
 # Cells of the grid in each direction, and pixels of a side of the block.
 GRID, BLOCK = 6, 8
 
@@ -33,8 +34,7 @@ def root(binary: str) -> str:
 
 def speak(source: str, code: str) -> None:
     """The reference's code with the stand-in's words."""
-    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "wire_words.py")
-    subprocess.run([sys.executable, script, source, STANDIN, code], check=True)
+    subprocess.run([sys.executable, str(HERE / "wire_words.py"), source, STANDIN, code], check=True)
 
 
 def store(cache: str) -> None:

@@ -5,6 +5,8 @@ import http.server
 import json
 import os
 
+import chat_server
+
 
 def call(**arguments) -> str:
     body = json.dumps({"name": "crop_video", "arguments": {"video_path": "v.mp4", **arguments}})
@@ -74,12 +76,7 @@ def reply(messages, tries: dict):
     if isinstance(step, dict) and "status" in step:
         return step["status"], step["body"]
     content = step["content"] if isinstance(step, dict) else step
-    message = {"role": "assistant", "content": content}
-    return 200, {
-        "id": "1", "object": "chat.completion", "created": 0, "model": "scripted",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-    }
+    return 200, chat_server.completion({"role": "assistant", "content": content})
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -112,29 +109,16 @@ class Server(http.server.ThreadingHTTPServer):
         return value
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
-
-    def reply(self, status, body):
-        data = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
+class Handler(chat_server.Handler):
     def do_GET(self):
         if not self.path.endswith("/models"):
             return self.reply(404, {})
         self.server.marks.append(len(self.server.exchanges))
         self.server.tries.clear()
-        self.reply(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})
+        super().do_GET()
 
     def do_POST(self):
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        request = self.read()
         status, body = reply(request["messages"], self.server.tries)
         self.server.exchanges.append(({"path": self.path, **self.server.keep(request)}, status, body))
         self.reply(status, body)

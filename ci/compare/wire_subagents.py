@@ -9,6 +9,7 @@ import os
 import sys
 
 import wire_words
+from released import functions
 
 FILES = ("paravt/rl/subagents/crop_video/cropped_video.py", "paravt/rl/workflow.py")
 
@@ -20,10 +21,8 @@ def parsed(source: str, name: str) -> ast.Module:
 
 def build_prompt(source: str):
     """The reference's function of a window, without the module around it."""
-    (function,) = [node for node in ast.walk(parsed(source, FILES[0])) if getattr(node, "name", None) == "build_prompt"]
-    names = {}
-    exec(compile(ast.Module([function], []), FILES[0], "exec"), names)  # noqa: S102
-    return lambda start, end: names["build_prompt"](None, "", start_time=start, end_time=end)
+    ask = functions(os.path.join(source, FILES[0]), {"build_prompt"}, {})["build_prompt"]
+    return lambda start, end: ask(None, "", start_time=start, end_time=end)
 
 
 def formatted(source: str, name: str, *variables: str):

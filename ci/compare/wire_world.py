@@ -4,9 +4,10 @@ Layout, file names and columns come from `paravt-bench data make`; rows, subtitl
 Two sizes: `make` fills every split with hard videos; `make_small` is what the recorded requests in
 suite/cli/tests/wire were taken from, small enough to be kept beside them.
 """
+import glob
 import json
 import os
-import random
+import shutil
 import struct
 import subprocess
 
@@ -152,13 +153,10 @@ def make_small(binary: str, root: str) -> None:
 
 def place(source: str, target: str) -> None:
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    with open(source, "rb") as read, open(target, "wb") as write:
-        write.write(read.read())
+    shutil.copyfile(source, target)
 
 
 def annotations(root: str, pattern: str) -> str:
-    import glob
-
     (path,) = glob.glob(os.path.join(root, pattern), recursive=True)
     return path
 

@@ -46,7 +46,7 @@ def cause(ours, theirs):
         return "the server's call failed"
     if ours["conversation"] != theirs["conversation"]:
         return "the conversation before it differs (white space that the server stripped)"
-    tokens = [(call.get("usage") or {}).get("prompt_tokens") for call in (ours, theirs)]
+    tokens = [prompt_tokens(call) for call in (ours, theirs)]
     if tokens[0] != tokens[1]:
         return f"the prompts have {tokens[0]} and {tokens[1]} tokens"
     if theirs.get("reassembled") and not said(theirs).startswith(said(ours)[:16]):

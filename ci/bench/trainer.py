@@ -119,8 +119,7 @@ def torch_worker() -> None:
     size = -(-len(examples) // PACKS) if padded else 1
     batches = [collate(examples[start:start + size]) for start in range(0, len(examples), size)]
     learned = sum(trained[:, 1:].sum() for _, trained in batches)
-    decayed = [weight for weight in model.parameters()]
-    optimizer = torch.optim.AdamW(decayed, lr=1e-6, betas=(0.9, 0.999), weight_decay=0.0)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, betas=(0.9, 0.999), weight_decay=0.0)
     losses, seconds = [], []
     for _ in range(steps):
         start, total = time.perf_counter(), 0.0

@@ -1,7 +1,8 @@
 """Compares the questions that EVA's authors ship with what paravt-bench asks under protocol `eva` for all published rows.
 
-Started by `ci/compare/agents CHECKOUTS --rows ROOT [--splits A,B]`; ROOT is laid out as that of ci/compare/genuine. Rows are paired by their video and
-the letters of the question. What is compared: the text of the question, as it is sent, and the gold answer.
+Started by `ci/compare/agents CHECKOUTS --rows ROOT [--splits A,B]`; ROOT is laid out as that of ci/compare/genuine. Rows are
+paired by their video and the letters of the question. What is compared: the text of the question, as it is sent, and the
+gold answer.
 """
 import collections
 import json

@@ -1,4 +1,5 @@
-"""PyVision-RL's own loop and tool beside `paravt-bench run`, with one scripted model and real videos, for `ci/compare/pyvision`.
+"""PyVision-RL's own loop and tool beside `paravt-bench run`, with one scripted model and real videos, for
+`ci/compare/pyvision`.
 
     python ci/compare/pyvision_loop.py CHECKOUT BINARY SEED [VLLM]
 

@@ -1,4 +1,5 @@
-"""PyVision-RL's own tool, in this process's children, for `ci/compare/pyvision`: what a call costs, and what it lets through.
+"""PyVision-RL's own tool in this process's children, for `ci/compare/pyvision`: what a call costs, and what it lets
+through.
 
     python ci/compare/pyvision_tool.py CHECKOUT VIDEO
 

@@ -145,6 +145,7 @@ def run(command: list, **variables: str) -> dict:
 
 
 RECIPE = """
+extends = "embedded"
 title = "a few steps of reinforcement learning"
 [world]
 videos = 1
@@ -174,9 +175,11 @@ max_turns = 1
 max_parallel = 1
 max_tokens = 8
 splits = ["charades"]
-[[runs]]
+[[stages]]
 name = "direct"
-model = "rl"
+does = "evaluate"
+matrix = ["seed"]
+model = "{rl}/final"
 mode = "direct"
 """
 

@@ -66,9 +66,11 @@ def recipe(release):
     """paravt-8b with two splits, four frames, as many samples in flight as servers; of its needs the GPUs and the hub."""
     with open("reproduce/recipes/paravt-8b.toml", "rb") as file:
         found = tomllib.load(file)
-    found["needs"] = {"hub": True, "gpus": found["needs"]["gpus"]}
-    found["splits"] = [{"task": split["task"]} for split in found["splits"] if split["task"] in SPLITS]
-    found["defaults"] |= {"nframes": 4, "concurrency": GPUS}
+    found["preflight"] = {"enabled": True, "hub": True, "gpus": found["preflight"]["gpus"]}
+    found["fetch"]["gb"] = {"model": found["fetch"]["gb"]["model"]}
+    names = [split if isinstance(split, str) else split["name"] for split in found["matrix"]["split"]]
+    found["matrix"]["split"] = [name for name in names if name in SPLITS]
+    found["evaluate"] |= {"nframes": 4, "concurrency": GPUS}
     found["serve"]["port"] = free_ports(GPUS)
     found["environments"] = {"url": str(release)}
     return found

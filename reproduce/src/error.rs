@@ -61,18 +61,6 @@ pub enum Error {
     /// The recipe is wrong.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
-    /// A run of a model that is not trained.
-    #[error(
-        "[[runs]] `{run}` is of model `{model}`; there are {made}, and variants for runs with `full = true`"
-    )]
-    NoModel {
-        /// The run.
-        run: String,
-        /// The model that it names.
-        model: String,
-        /// Models that are trained here, and the base checkpoint.
-        made: String,
-    },
     /// The folder of the recipe cannot be locked.
     #[error(transparent)]
     Journal(#[from] JournalError),

@@ -12,7 +12,7 @@ use crate::slot::Slot;
 use crate::work::Work;
 
 /// A stage of one graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StageId(usize);
 
 /// The stages of a recipe, each after those it builds on.
@@ -114,9 +114,9 @@ impl Graph {
         &self.stages
     }
 
-    /// The first stage of a kind that is wanted.
-    pub(crate) fn find<T: Work>(&self, is_wanted: impl Fn(&T) -> bool) -> Option<StageId> {
-        self.stages.iter().position(|stage| stage.kind().is_some_and(&is_wanted)).map(StageId)
+    /// Where all stages are.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = StageId> {
+        (0..self.stages.len()).map(StageId)
     }
 
     /// The stages that a stage builds on.

@@ -13,10 +13,9 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 use paravt_nano::{TrainingSizes, make_training, protocol, write_base};
-use paravt_reproduce::GraphOptions;
-use paravt_reproduce::graph::Graph;
-use paravt_reproduce::nano::NanoRecipe;
-use paravt_reproduce::stages::prompts;
+use paravt_reproduce::graph::{Graph, Stage};
+use paravt_reproduce::stages::{Reinforcement, prompts};
+use paravt_reproduce::{GraphOptions, Recipe};
 use paravt_suite::frames::CachedFrames;
 use paravt_train::Compute;
 use paravt_train::checkpoint::FINAL;
@@ -74,22 +73,26 @@ fn small(folder: &Path) -> Vec<Arm> {
     })
 }
 
+/// The stages of the study.
+fn study(out: &Path) -> Graph {
+    let options = GraphOptions { full: true, ..GraphOptions::new(out) };
+    Recipe::load("paravt-paradox").unwrap().graph(&options).unwrap()
+}
+
 /// Arms of a finished study, seed 0.
 fn of_study(out: &Path) -> Vec<Arm> {
-    let recipe = NanoRecipe::paradox().unwrap();
-    let options = GraphOptions { full: true, ..GraphOptions::new(out) };
-    let graph: Graph = paravt_reproduce::nano::graph(&recipe, &options).unwrap();
+    let graph = study(out);
     let folder = |name: &str| {
         let stage = graph.stages().iter().find(|stage| stage.name() == name && stage.seed() != Some(1));
         stage.unwrap().folder().unwrap().to_owned()
     };
-    arms(|prior, config, name| {
+    arms(|start, config, name| {
         let policy = folder(&name).join(FINAL);
         // A study may have been run without some arms.
         policy.is_dir().then(|| Arm {
             config,
             data: folder("data"),
-            reference: folder(&format!("{prior}-sft")).join(FINAL),
+            reference: folder(start).join(FINAL),
             policy,
             name,
         })
@@ -97,13 +100,13 @@ fn of_study(out: &Path) -> Vec<Arm> {
 }
 
 fn arms(arm: impl Fn(&str, RlConfig, String) -> Option<Arm>) -> Vec<Arm> {
-    let recipe = NanoRecipe::paradox().unwrap();
-    let prior = &recipe.priors[0].name;
-    let variants = recipe.variants.iter().filter_map(|variant| {
-        let prior = variant.prior.as_ref().unwrap_or(prior);
-        arm(prior, recipe.variant(variant).unwrap(), variant.name.clone())
-    });
-    arm(prior, recipe.rl.clone(), "rl".to_owned()).into_iter().chain(variants).collect()
+    let graph = study(Path::new("out"));
+    let of = |stage: &Stage| {
+        let training = stage.kind::<Reinforcement>()?;
+        let start = graph.inputs(stage).next()?;
+        arm(start.name(), (*training.config).clone(), stage.name().to_owned())
+    };
+    graph.stages().iter().filter_map(of).collect()
 }
 
 /// What torch needs to work the same step out.

@@ -150,8 +150,8 @@ fn options(only: &[&str]) -> Options {
 
 fn recipe(folder: &Path, serve: &str) -> Recipe {
     let text = format!(
-        "kind = \"served\"\nname = \"small\"\ntitle = \"small\"\nmodel = \"owner/model\"\npaper_row = \"ParaVT-8B\"\n\
-         [serve]\n{serve}\n[defaults]\nmode = \"native\"\n[[splits]]\ntask = \"mlvu\"\n[[splits]]\ntask = \"charades\"\n"
+        "extends = \"served\"\nname = \"small\"\ntitle = \"small\"\nmodel = \"owner/model\"\npaper_row = \"ParaVT-8B\"\n\
+         [serve]\n{serve}\n[evaluate]\nmode = \"native\"\n[matrix]\nsplit = [\"mlvu\", \"charades\"]\n"
     );
     let file = folder.join("small.toml");
     std::fs::write(&file, text).unwrap();
@@ -350,8 +350,8 @@ fn evaluations_of_a_split_share_their_servers() {
     let out = listening(folder.path()).out;
     let file = folder.path().join("small.toml");
     let text = std::fs::read_to_string(&file).unwrap();
-    let runs = "[[runs]]\nname = \"with-tool\"\n[[runs]]\nname = \"no-tool\"\nmode = \"direct\"\n[[splits]]";
-    std::fs::write(&file, text.replacen("[[splits]]", runs, 1)).unwrap();
+    let runs = "run = [\"with-tool\", { name = \"no-tool\", mode = \"direct\" }]\nsplit";
+    std::fs::write(&file, text.replacen("split", runs, 1)).unwrap();
     let graph = Recipe::load(file.to_str().unwrap()).unwrap().graph(&GraphOptions::new(&out)).unwrap();
     let mut host = Noting::default();
     let mut lines = Lines::default();
@@ -428,14 +428,10 @@ fn one_of_two_servers_that_dies_is_started_again_in_its_split() {
 fn a_server_that_hangs_is_replaced_and_the_evaluation_continues() {
     let folder = tempfile::tempdir().unwrap();
     let mut graph = listening(folder.path());
-    let Recipe::Served(mut recipe) =
-        Recipe::load(folder.path().join("small.toml").to_str().unwrap()).unwrap()
-    else {
-        panic!("served")
-    };
-    recipe.serve.hang_seconds = 2;
-    recipe.serve.environment.insert(HANGS.to_owned(), "1".to_owned());
-    graph = recipe.graph(&GraphOptions::new(&graph.out)).unwrap();
+    let recipe = folder.path().join("hangs.toml");
+    let text = format!("extends = \"small.toml\"\nserve = {{ hang_seconds = 2, environment = {{ {HANGS} = \"1\" }} }}\n");
+    std::fs::write(&recipe, text).unwrap();
+    graph = Recipe::load(recipe.to_str().unwrap()).unwrap().graph(&GraphOptions::new(&graph.out)).unwrap();
     let (mut host, mut lines) = (Noting { waits: true, ..Noting::default() }, Lines::default());
     assert_eq!(run(&graph, &options(&["mlvu"]), &mut host, &mut lines).unwrap(), Outcome::Complete);
     assert_eq!(host.probes.len(), 2, "two starts");
@@ -554,18 +550,19 @@ fn training(root: &Path) -> Graph {
     recipe(root, "engine = \"candle\"");
     let at = |name: &str| root.join(name).display().to_string();
     let text = format!(
-        "kind = \"trained\"\nname = \"small-train\"\ntitle = \"small\"\nevaluate = {evaluate:?}\n[needs]\n\
+        "extends = \"small.toml\"\nname = \"small-train\"\n\
          [engines]\ncheckout = {checkout:?}\nengines = {engines:?}\nsft = {env:?}\nrl = {env:?}\nbase = {base:?}\n\
          sft_rows = {rows:?}\nrl_rows = \"{{materialize}}/rl.parquet\"\nenvironment = {{ STANDIN_MODEL = {merged:?} }}\n\
          watch = {{ poll_seconds = 0.05 }}\n[sft]\nprocesses = 2\nsteps = 6\nstop_after = 4\nsave_every = 2\n\
          [rl]\nsteps = 4\npick = 3\nsave_every = 2\ntrainers = 2\nprompts = 2\n\
-         [[stages]]\nname = \"fetch\"\ndoes = \"fetch\"\n\
+         [fetch]\nenabled = true\n\
+         [[stages]]\nname = \"data\"\n\
          [[stages]]\nname = \"materialize\"\ninputs = [\"fetch\"]\ndoes = \"materialize\"\n\
-         [[stages]]\nname = \"sft\"\ninputs = [\"materialize\"]\ndoes = \"sft\"\n\
-         [[stages]]\nname = \"merge\"\ninputs = [\"sft\"]\ndoes = \"merge\"\n\
-         [[stages]]\nname = \"rl\"\ninputs = [\"merge\"]\ndoes = \"rl\"\n\
-         [[stages]]\nname = \"pick\"\ninputs = [\"rl\"]\ndoes = \"pick\"\n",
-        evaluate = at("small.toml"),
+         [[stages]]\nname = \"sft\"\ninputs = [\"materialize\"]\ndoes = \"launch_sft\"\n\
+         [[stages]]\nname = \"merge\"\ndoes = \"merge\"\nfrom = \"{{sft}}\"\n\
+         [[stages]]\nname = \"rl\"\ninputs = [\"materialize\"]\ndoes = \"launch_rl\"\nmodel = \"{{merge}}/model\"\n\
+         [[stages]]\nname = \"pick\"\ndoes = \"pick\"\nfrom = \"{{rl}}\"\n\
+         [[stages]]\nname = \"serve\"\ninputs = []\nmodel = \"{{pick}}/model\"\n",
         checkout = at("checkout"),
         engines = at("engines"),
         env = at("env"),

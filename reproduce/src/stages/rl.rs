@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use paravt_train::checkpoint::FINAL;
 use paravt_train::rl::{self, RlConfig, RlStep, RlTask};
 
 use super::rows::prompts;
@@ -23,8 +22,8 @@ pub struct Reinforcement {
     pub title: String,
     /// What the paper reports for it.
     pub paper: Option<String>,
-    /// Folder of the SFT that it starts from.
-    pub sft: PathBuf,
+    /// Folder of the model that it starts from.
+    pub model: PathBuf,
     /// Folder of the training data.
     pub data: PathBuf,
 }
@@ -44,7 +43,7 @@ impl Work for Reinforcement {
         let progress = |step: &RlStep| {
             (context.event)(Event::Progress(&Progress::Rl(step, self.config.steps)));
         };
-        rl::train(&self.sft.join(FINAL), folder, &task, &self.config, progress)?;
+        rl::train(&self.model, folder, &task, &self.config, progress)?;
         record(recipe, folder)?;
         Ok(Outcome::Complete)
     }

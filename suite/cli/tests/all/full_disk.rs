@@ -91,8 +91,8 @@ fn a_disk_that_fills_up_stops_a_recipe_which_the_same_command_finishes() {
 fn a_disk_too_small_for_a_download_is_described_with_the_flags_of_the_command() {
     let hub = TestHub::start_as("lmms-eval/LVBench", &lvbench(&[]), Faults::default());
     let dir = tempfile::tempdir().unwrap();
-    let recipe = "kind = \"served\"\nname = \"small\"\ntitle = \"small\"\nmodel = \"m\"\nfetch = true\n\
-                  [serve]\nengine = \"vllm\"\n[defaults]\nmode = \"native\"\n[[splits]]\ntask = \"lvbench\"\n";
+    let recipe = "extends = \"served\"\nname = \"small\"\ntitle = \"small\"\nmodel = \"m\"\nfetch.enabled = true\n\
+                  [serve]\nengine = \"vllm\"\n[evaluate]\nmode = \"native\"\n[matrix]\nsplit = [\"lvbench\"]\n";
     std::fs::write(dir.path().join("small.toml"), recipe).unwrap();
     let recipe =
         "reproduce small.toml --protocol native --base-url http://127.0.0.1:9/v1 --hf-home small --out out";

@@ -61,7 +61,7 @@ impl Place {
 #[test]
 fn wrong_names_and_flags() {
     let place = Place::new();
-    place.write("wrong_field.toml", "name = \"mine\"\nkind = \"served\"\ntitle = \"Mine\"\nmodl = \"a/b\"\n");
+    place.write("wrong_field.toml", "name = \"mine\"\nextends = \"served\"\ntitle = \"Mine\"\nmodl = \"a/b\"\n");
     place.write(
         "task.toml",
         "name = \"mine\"\nlayot = { annotations = [\"rows.json\"] }\n[row]\nkind = \"text\"\nvideo = \"v\"\nquestion = \"q\"\nanswer = \"a\"\n",
@@ -138,9 +138,9 @@ fn a_port_that_is_taken() {
     let place = Place::new();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let recipe = "name = \"mine\"\nkind = \"served\"\ntitle = \"Mine\"\nmodel = \"owner/name\"\n\
-                  [defaults]\nprofile = \"strict\"\nnframes = 4\n[[runs]]\nname = \"direct\"\nmode = \"direct\"\n\
-                  [[splits]]\ntask = \"lvbench\"\n[serve]\nengine = \"transformers\"\ncommand = \"true {model}\"\n";
+    let recipe = "name = \"mine\"\nextends = \"served\"\ntitle = \"Mine\"\nmodel = \"owner/name\"\n\
+                  [evaluate]\nprofile = \"strict\"\nnframes = 4\nmode = \"direct\"\n\
+                  [matrix]\nrun = [\"direct\"]\nsplit = [\"lvbench\"]\n[serve]\nengine = \"transformers\"\ncommand = \"true {model}\"\n";
     place.write("mine.toml", &format!("{recipe}port = {port}\n"));
     let shown = place.run("reproduce mine.toml --data data --protocol native --out out", None);
     insta::assert_snapshot!("port_in_use", shown.replace(&port.to_string(), "PORT"));

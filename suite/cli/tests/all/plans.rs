@@ -28,7 +28,7 @@ fn a_plan_names_every_stage_and_writes_nothing() {
 #[test]
 fn a_recipe_with_an_unknown_task_has_no_plan() {
     let folder = tempfile::tempdir().unwrap();
-    let recipe = served("o/m", "engine = \"vllm\"").replace("task = \"mlvu\"", "task = \"mlvuu\"");
+    let recipe = served("o/m", "engine = \"vllm\"").replace("\"mlvu\"", "\"mlvuu\"");
     std::fs::write(folder.path().join("my.toml"), recipe).unwrap();
     let mut command = bench();
     let output =
@@ -41,8 +41,7 @@ fn a_recipe_with_an_unknown_task_has_no_plan() {
 #[test]
 fn a_stage_without_a_method_is_refused_before_anything_is_done() {
     let folder = tempfile::tempdir().unwrap();
-    let text_of = "kind = \"trained\"\nname = \"far\"\ntitle = \"far\"\nevaluate = \"paravt-8b\"\n[needs]\n\
-                   [[stages]]\nname = \"far\"\n";
+    let text_of = "extends = \"paravt-8b\"\n[[stages]]\nname = \"far\"\n";
     std::fs::write(folder.path().join("far.toml"), text_of).unwrap();
     let output = bench().current_dir(folder.path()).args(["reproduce", "far.toml"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

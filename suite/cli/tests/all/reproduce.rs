@@ -85,7 +85,8 @@ fn a_recipe_of_the_base_alone_trains_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let start = EMBEDDED.find("[data]").unwrap();
     let end = EMBEDDED.find("[evaluate]").unwrap();
-    let recipe = format!("{}{}", &EMBEDDED[..start], &EMBEDDED[end..]).replace("\"rl\"", "\"base\"");
+    let (start, end) = (&EMBEDDED[..start], &EMBEDDED[end..]);
+    let recipe = format!("{start}[rl]\nenabled = false\n{end}").replace("{rl}/final", "{base}");
     std::fs::write(folder.path().join("small.toml"), recipe).unwrap();
     let plan = text(&reproduce(folder.path(), &["--plan"]));
     assert!(!plan.contains(". sft") && plan.contains("  5. report"), "{plan}");
@@ -105,8 +106,8 @@ fn an_unknown_field_of_a_recipe_is_named() {
 fn an_invalid_recipe_is_refused_before_any_stage() {
     let folder = tempfile::tempdir().unwrap();
     for (from, to, named) in [
-        ("name = \"with-tool\"", "name = \"../../../up\"", "[[runs]] name"),
-        ("name = \"with-tool\"", "name = \"/abs\"", "[[runs]] name"),
+        ("name = \"with-tool\"", "name = \"../../../up\"", "[[stages]] name"),
+        ("name = \"with-tool\"", "name = \"/abs\"", "[[stages]] name"),
         ("save_every = 2", "save_every = 0", "`sft.save_every` is 0"),
         ("packs_per_step = 1", "packs_per_step = 0", "`sft.packs_per_step` is 0"),
         ("prompts_per_step = 2", "prompts_per_step = 0", "`rl.prompts_per_step` is 0"),

@@ -14,7 +14,7 @@ use crate::common::{bench, ok, stable_records, text};
 /// The shared recipe with more steps and one evaluation. It saves often enough that two checkpoints push the first one
 /// out.
 fn recipe() -> String {
-    let (recipe, _) = EMBEDDED.rsplit_once("[[runs]]").unwrap();
+    let (recipe, _) = EMBEDDED.rsplit_once("[[stages]]").unwrap();
     let lines = recipe.lines().filter(|line| !line.starts_with("comparisons"));
     let mut recipe: String = lines.map(|line| format!("{line}\n")).collect();
     for (from, to) in [

@@ -17,9 +17,9 @@ fn marker(number: u32) -> String {
 fn recipe(folder: &Path, marker: &str) {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let text = format!(
-        "kind = \"served\"\nname = \"waiting\"\ntitle = \"waiting\"\nmodel = \"./model\"\nfetch = true\n\
+        "extends = \"served\"\nname = \"waiting\"\ntitle = \"waiting\"\nmodel = \"./model\"\nfetch.enabled = true\n\
          [serve]\nengine = \"transformers\"\nport = {port}\ncommand = \"sh -c 'exec sleep {marker}'\"\n\
-         [defaults]\nprofile = \"strict\"\nmode = \"native\"\n[[splits]]\ntask = \"lvbench\"\n"
+         [evaluate]\nprofile = \"strict\"\nmode = \"native\"\n[matrix]\nsplit = [\"lvbench\"]\n"
     );
     std::fs::write(folder.join("waiting.toml"), text).unwrap();
 }

@@ -64,7 +64,7 @@ const OWN: [&str; 11] = [
 
 fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<(Vec<Job>, Options)> {
     ensure!(
-        matches!(recipe, Recipe::Served(_) | Recipe::Trained(_)),
+        !recipe.is_in_process(),
         "--launcher slurm: for recipes of a served model; {} runs in this process",
         args.recipe
     );

@@ -12,9 +12,8 @@ use paravt_reports::terminal::{Detail, counted};
 use paravt_reports::{Deviation, Report, Training, readable_runs, terminal};
 use paravt_reproduce::driver::{self, Answers, Check, Evaluation, Outcome, Reporting};
 use paravt_reproduce::graph::{Graph, Stage};
-use paravt_reproduce::nano::{CONCURRENCY, NanoRecipe};
 use paravt_reproduce::stages::{Generated, Measurement, Reinforcement, examine};
-use paravt_reproduce::{Fetch, Recipe, Target, mixture, target};
+use paravt_reproduce::{CONCURRENCY, Fetch, Recipe, Target, mixture, target};
 use paravt_suite::agent::Bound;
 use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{self, Prepared, RunConfig, RunError, Shard, Workspace};
@@ -104,10 +103,9 @@ impl<'a> Host<'a> {
         let config = self.args.dispatch.applied_to(evaluation.config.clone());
         let chosen = self.chosen(evaluation)?;
         let runs = split_runs(evaluation, &config, &chosen.bound, folder)?;
-        let backend = match self.recipe {
-            Recipe::Served(recipe) => &backend.or_model(&recipe.model),
-            _ => backend,
-        };
+        let model = self.recipe.model.as_ref().filter(|_| !self.recipe.is_launched());
+        let named = model.map(|model| backend.or_model(model));
+        let backend = named.as_ref().unwrap_or(backend);
         execute(&runs, &chosen, self.args.data.root()?, backend, &self.args.dispatch, Continue::Repeat)
     }
 
@@ -152,9 +150,9 @@ impl<'a> Host<'a> {
     }
 
     /// Writes the page of an embedded recipe.
-    fn page(&self, recipe: &NanoRecipe, page: &Path, runs: &[PathBuf]) -> anyhow::Result<Exit> {
+    fn page(&self, page: &Path, runs: &[PathBuf]) -> anyhow::Result<Exit> {
         let graph = self.graph;
-        let study = study(recipe, graph)?;
+        let study = study(self.recipe, graph)?;
         let answers = paravt_reports::study::terminal(&study);
         let world = graph.stages().iter().find(|stage| matches!(stage.kind(), Some(Generated::World(_))));
         let root = world.and_then(Stage::folder).map(DataRoot::new);
@@ -306,8 +304,8 @@ impl driver::Host for Host<'_> {
             eprintln!("the report was not written: the disk is full");
             return Ok(Outcome::Down);
         }
-        if let (Recipe::Embedded(recipe), Some(page)) = (self.recipe, &report.page) {
-            return Ok(outcome(self.page(recipe, page, runs)?));
+        if let Some(page) = &report.page {
+            return Ok(outcome(self.page(page, runs)?));
         }
         let graph = self.graph;
         let folder = graph.out.join("report");
@@ -372,7 +370,7 @@ fn split_runs(
 }
 
 /// What the recipe asks of its runs, and what they answer. Evaluations that were not run are left out.
-fn study(recipe: &NanoRecipe, graph: &Graph) -> anyhow::Result<Study> {
+fn study(recipe: &Recipe, graph: &Graph) -> anyhow::Result<Study> {
     let (mut arms, mut trainings) = (Vec::new(), Vec::new());
     for stage in graph.stages() {
         let Some(folder) = stage.folder().filter(|folder| folder.is_dir()) else { continue };

@@ -160,7 +160,7 @@ pub(crate) struct NanoArgs {
 impl Args {
     /// Whether a model is trained in this process; `false` for a recipe that cannot be read, whose error `run` gives.
     pub(crate) fn trains(&self) -> bool {
-        !self.plan && self.recipe().is_ok_and(Recipe::trains)
+        !self.plan && self.recipe().is_ok_and(Recipe::is_in_process)
     }
 
     /// The stage that `--from` names; with `--backend replay` it names a recorded run.
@@ -174,10 +174,8 @@ impl Args {
             return Ok(recipe);
         }
         let mut recipe = Recipe::load(&self.recipe)?;
-        if let Recipe::Embedded(embedded) = &mut recipe
-            && self.nano.small
-        {
-            **embedded = embedded.clone().small();
+        if recipe.is_embedded() && self.nano.small {
+            recipe = recipe.small();
         }
         Ok(self.read.get_or_init(|| recipe))
     }
@@ -192,10 +190,8 @@ impl Args {
             name if name == Compute::cpu().to_string() => "stages".to_owned(),
             name => format!("stages-{name}"),
         };
-        let selection = match recipe {
-            Recipe::Served(_) | Recipe::Trained(_) => host::selection(self, None),
-            _ => serde_json::Value::Null,
-        };
+        let selection =
+            if recipe.is_in_process() { serde_json::Value::Null } else { host::selection(self, None) };
         GraphOptions {
             out,
             stages,
@@ -281,15 +277,15 @@ fn refuse(is_ignored: impl Fn(&str) -> bool, why: &str) -> anyhow::Result<()> {
 /// Refuses what a recipe would ignore.
 fn check_flags(args: &Args, recipe: &Recipe) -> anyhow::Result<()> {
     if args.cluster.launcher == Launcher::Local {
-        if matches!(recipe, Recipe::Embedded(_)) {
+        if recipe.is_embedded() {
             refuse(|id| !EMBEDDED.contains(&id), EMBEDS)?;
         }
         refuse(|id| JOBS.contains(&id), "it is for the jobs of --launcher slurm")?;
     }
-    if !matches!(recipe, Recipe::Embedded(_)) {
+    if !recipe.is_embedded() {
         refuse(|id| NANO.contains(&id), "it is for the embedded recipes (paravt-nano, paravt-paradox)")?;
     }
-    if let Recipe::Served(_) = recipe {
+    if !recipe.is_in_process() && !recipe.is_launched() {
         refuse(|id| TRAINING.contains(&id), &format!("{} trains nothing", args.recipe))?;
         if let Some(own) = args.backend.own() {
             args.backend.check()?;
@@ -306,7 +302,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let recipe = args.recipe()?;
     check_flags(args, recipe)?;
     args.backend.configure()?;
-    let compute = if recipe.trains() { engines::compute(&args.backend.engine)? } else { Compute::cpu() };
+    let compute = if recipe.is_in_process() { engines::compute(&args.backend.engine)? } else { Compute::cpu() };
     let options = args.options(recipe, &compute);
     let graph = recipe.graph(&options)?;
     let frames = Arc::new(args.dispatch.frames());
@@ -349,7 +345,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let mut host = Host::new(args, recipe, &graph, compute, frames);
     if args.dispatch.is_dry_run() {
-        ensure!(!recipe.trains(), "--dry-run: for recipes of a served model; --plan lists the stages");
+        ensure!(!recipe.is_in_process(), "--dry-run: for recipes of a served model; --plan lists the stages");
         return host.dry_run();
     }
     let _log = logging::to(&graph.out);

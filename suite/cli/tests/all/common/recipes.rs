@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// An embedded recipe: trainings of a few steps, two evaluations of two splits.
 pub(crate) const EMBEDDED: &str = r#"
+extends = "embedded"
 title = "small"
 comparisons = [{ title = "Tools?", a = "no-tool", b = "with-tool", paper = "+3", at_least = 15.0 }]
 
@@ -43,21 +44,25 @@ max_parallel = 5
 max_tokens = 96
 splits = ["lvbench", "charades"]
 
-[[runs]]
+[[stages]]
 name = "with-tool"
-model = "rl"
+does = "evaluate"
+matrix = ["seed"]
+model = "{rl}/final"
 mode = "native"
 
-[[runs]]
+[[stages]]
 name = "no-tool"
-model = "rl"
+does = "evaluate"
+matrix = ["seed"]
+model = "{rl}/final"
 mode = "direct"
 "#;
 
 /// A served recipe: two evaluations of two splits. `serve` are lines of its table `[serve]`.
 pub(crate) fn served(model: &str, serve: &str) -> String {
     format!(
-        r#"kind = "served"
+        r#"extends = "served"
 name = "small"
 title = "small"
 model = {model:?}
@@ -66,26 +71,16 @@ paper_row = "ParaVT-8B"
 [serve]
 {serve}
 
-[defaults]
+[evaluate]
 profile = "strict"
 mode = "native"
 nframes = 4
 max_turns = 1
 max_tokens = 12
 
-[[runs]]
-name = "with-tool"
-
-[[runs]]
-name = "no-tool"
-mode = "direct"
-published = false
-
-[[splits]]
-task = "mlvu"
-
-[[splits]]
-task = "charades"
+[matrix]
+run = ["with-tool", {{ name = "no-tool", mode = "direct", published = false }}]
+split = ["mlvu", "charades"]
 "#
     )
 }

@@ -1,0 +1,275 @@
+//! The graph of a recipe: the work of each stage, from its settings and the folders of its inputs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use paravt_reports::Naming;
+use paravt_train::reward::RewardConfig;
+use paravt_train::rl::RlConfig;
+use paravt_train::sft::SftConfig;
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+use super::file::{merge, without};
+use super::select::reference;
+use super::{Method, Recipe, Stage};
+use crate::error::{Error, RecipeError};
+use crate::graph::{Graph, StageId};
+use crate::host::{About, Check, Evaluation, Reporting};
+use crate::needs::Preflight;
+use crate::options::GraphOptions;
+use crate::servers::Fleet;
+use crate::stages::{Curriculum, Exam, Generated, Materialize, Measurement, Prepare, Reinforcement, Sft};
+use crate::work::Work;
+
+/// What `--allow-missing` does.
+const ALLOWED: &str = "--allow-missing: rows whose media are missing are left to the released loaders, which skip them; \
+     materialize.json lists the media";
+
+/// A graph that is being made.
+pub(super) struct Builder<'a> {
+    pub(super) recipe: &'a Recipe,
+    pub(super) options: &'a GraphOptions,
+    /// All stages.
+    pub(super) stages: &'a [Stage],
+    /// Another model than that of the published row is asked.
+    pub(super) is_other: bool,
+    pub(super) graph: Graph,
+    made: BTreeMap<String, Made>,
+}
+
+/// A stage that was added, and what those that build on it read of it beside its folder.
+#[derive(Clone)]
+pub(super) struct Made {
+    id: StageId,
+    /// The model that it serves, and the folder of the stage that has made it.
+    pub(super) served: Option<(String, Option<PathBuf>)>,
+    pub(super) fleet: Option<Arc<Fleet>>,
+    /// Folder of the training in another program whose model it is, and what is known of it.
+    pub(super) training: Option<(PathBuf, About)>,
+}
+
+impl Recipe {
+    /// Its stages.
+    ///
+    /// # Errors
+    /// A setting that is wrong, or an input that is not made.
+    pub fn graph(&self, options: &GraphOptions) -> Result<Graph, Error> {
+        let other = self.other_model(options);
+        let is_other = matches!(other, Some((Naming::Other, _)));
+        let title = self.title_of(options).filter(|_| is_other).unwrap_or_else(|| self.title.clone());
+        let graph = Graph::new(&self.name, &title, &options.out, &options.stages);
+        let stages = self.select(options)?;
+        let mut builder =
+            Builder { recipe: self, options, stages: &stages, is_other, graph, made: BTreeMap::new() };
+        for (number, stage) in stages.iter().enumerate() {
+            let id = builder.add(stage)?;
+            if let (0, Some((_, why))) = (number, &other) {
+                builder.graph.deviates(id, &[why]);
+            }
+        }
+        Ok(builder.graph)
+    }
+}
+
+impl Builder<'_> {
+    fn add(&mut self, stage: &Stage) -> Result<StageId, Error> {
+        let mut inputs: Vec<StageId> = stage.inputs.iter().map(|input| self.made[input].id).collect();
+        let inherited = stage.inputs.iter().find_map(|input| self.made[input].training.clone());
+        let mut made = Made { id: StageId::default(), served: None, fleet: None, training: inherited };
+        let mut settings = self.recipe.settings(stage);
+        settings.remove("enabled");
+        let work: Arc<dyn Work> = match stage.does.expect("checked when it was selected") {
+            Method::Preflight => Arc::new(Check::Machine(Box::new(self.preflight(settings, stage)?))),
+            Method::CheckProtocol => match self.check_protocol(stage, &mut inputs)? {
+                Some(check) => Arc::new(check),
+                None => {
+                    made.id = inputs[0];
+                    return self.note(stage, made);
+                }
+            },
+            Method::Fetch => Arc::new(self.recipe.items(self.stages, self.options)?),
+            Method::CheckData => Arc::new(Check::Data(self.recipe.splits(self.stages))),
+            Method::Materialize => Arc::new(Materialize),
+            Method::Checkout => Arc::new(Prepare::checkout(&self.recipe.environments)?),
+            Method::Environments => {
+                let names = self.environments(&mut settings)?;
+                Arc::new(Prepare::environments(&self.recipe.environments, &names)?)
+            }
+            Method::LaunchSft => Arc::new(self.launch_sft(stage, settings)?),
+            Method::Merge => Arc::new(self.merge(stage, settings)?),
+            Method::LaunchRl => {
+                let (launch, about) = self.launch_rl(stage, settings)?;
+                made.training = Some((PathBuf::new(), about));
+                Arc::new(launch)
+            }
+            Method::Pick => Arc::new(self.pick(stage, settings)?),
+            Method::Serve => {
+                let model = self.served_model(stage, &mut settings)?;
+                made.served = Some(model.clone());
+                match &self.options.backend {
+                    Some(flags) => Arc::new(Check::Backend(flags.clone())),
+                    None => Arc::clone(made.fleet.insert(Arc::new(self.fleet(model.0)?))) as _,
+                }
+            }
+            Method::Evaluate if self.recipe.is_in_process() => Arc::new(self.evaluate_here(stage, settings)?),
+            Method::Evaluate => Arc::new(self.evaluate_served(stage)?),
+            Method::Report => {
+                inputs = self.evaluations().map(|(id, _)| id).collect();
+                let is_published = self.evaluations().any(|(_, asked)| asked.config.paper_row.is_some());
+                let page = self.recipe.is_in_process().then(|| self.options.out.join("report/index.html"));
+                let paper_row = self.recipe.paper_row.clone().filter(|_| is_published);
+                Arc::new(Reporting { page, paper_row })
+            }
+            Method::Base => Arc::new(Generated::Base),
+            Method::World => Arc::new(Generated::World(self.typed(stage, settings)?)),
+            Method::TrainingData => {
+                let seed = stage.seed.unwrap_or_default();
+                Arc::new(Generated::TrainingData(self.typed(stage, settings)?, seed))
+            }
+            Method::Fresh => Arc::new(Generated::Fresh(self.take(stage, &mut settings, "seed")?)),
+            Method::Curriculum => {
+                let fresh = self.path(stage, &mut settings, "base")?;
+                Arc::new(Curriculum { fresh, config: self.sft(stage, settings)? })
+            }
+            Method::Exam => {
+                let model = self.path(stage, &mut settings, "model")?;
+                Arc::new(Exam { model, rows: self.take(stage, &mut settings, "rows")? })
+            }
+            Method::Sft => {
+                let base = self.path(stage, &mut settings, "base")?;
+                let data = self.path(stage, &mut settings, "data")?;
+                Arc::new(Sft { base, data, config: self.sft(stage, settings)? })
+            }
+            Method::Rl => Arc::new(Reinforcement {
+                title: stage.title.clone().unwrap_or_else(|| stage.name.clone()),
+                paper: stage.paper.clone(),
+                model: self.path(stage, &mut settings, "model")?,
+                data: self.path(stage, &mut settings, "data")?,
+                config: Box::new(self.rl(stage, settings)?),
+            }),
+            Method::Measure => {
+                let model = self.path(stage, &mut settings, "model")?;
+                let data = self.path(stage, &mut settings, "data")?;
+                let prompts = self.take(stage, &mut settings, "prompts")?;
+                let mut rl = self.recipe.rl.clone();
+                without(&mut rl, &["model", "data"]);
+                merge(&mut rl, settings);
+                // Nothing is forced.
+                let mut config = Box::new(self.rl(stage, rl)?);
+                config.reward = RewardConfig::vanilla();
+                (config.rollout.think_prefix, config.rollout.frame_gating) = (false, false);
+                Arc::new(Measurement { config, model, data, prompts })
+            }
+        };
+        made.id = self.graph.push(&stage.name, stage.seed, &inputs, work);
+        self.note(stage, made)
+    }
+
+    /// Notes a stage that was added, for those after it.
+    fn note(&mut self, stage: &Stage, mut made: Made) -> Result<StageId, Error> {
+        let (graph, id) = (&mut self.graph, made.id);
+        graph.estimate(id, stage.estimate);
+        graph.deviates(id, &stage.deviates);
+        // A model of one's own deviates from nothing.
+        if self.recipe.paper_row.is_some() {
+            graph.deviates(id, &graph[id].work().deviations());
+        }
+        if stage.does == Some(Method::Materialize) && self.options.allow_missing {
+            graph.deviates(id, &[ALLOWED]);
+        }
+        let runs = ["run", "split"].iter().filter_map(|axis| stage.place.get(*axis));
+        graph.tag(id, &runs.map(String::as_str).collect::<Vec<_>>());
+        if let (Some(Method::LaunchRl), Some((folder, _))) = (stage.does, &mut made.training) {
+            *folder = graph[id].folder().map(Path::to_owned).unwrap_or_default();
+        }
+        self.made.insert(stage.name.clone(), made);
+        Ok(id)
+    }
+
+    fn preflight(&self, settings: Table, stage: &Stage) -> Result<Preflight, Error> {
+        let needs = self.typed(stage, settings)?;
+        Ok(Preflight {
+            recipe: self.recipe.name.clone(),
+            needs: self.recipe.needs(needs, self.options)?,
+            fetch: self.recipe.items(self.stages, self.options)?,
+            is_fetched: self.stages.iter().any(|stage| stage.does == Some(Method::Fetch)),
+            deletes: self.options.delete_archives,
+        })
+    }
+
+    fn sft(&self, stage: &Stage, settings: Table) -> Result<SftConfig, Error> {
+        let config: SftConfig = self.typed(stage, settings)?;
+        let config = SftConfig { seed: stage.seed.unwrap_or(config.seed), ..config };
+        config.validate().map_err(|error| self.refused(stage, "sft", &error))?;
+        Ok(config)
+    }
+
+    fn rl(&self, stage: &Stage, settings: Table) -> Result<RlConfig, Error> {
+        // Some of its tables have no defaults of their own.
+        let mut all = Table::try_from(RlConfig::default()).expect("a configuration is a table");
+        merge(&mut all, settings);
+        let config: RlConfig = self.typed(stage, all)?;
+        let config = RlConfig { seed: stage.seed.unwrap_or(config.seed), ..config };
+        config.validate().map_err(|error| self.refused(stage, "rl", &error))?;
+        Ok(config)
+    }
+
+    fn refused(&self, stage: &Stage, table: &str, error: &paravt_train::Error) -> RecipeError {
+        let message = match error {
+            paravt_train::Error::Setting { field, message } => format!("`{table}.{field}` {message}"),
+            other => format!("[{table}] {other}"),
+        };
+        self.wrong(stage, message)
+    }
+
+    /// What is wrong with a stage.
+    pub(super) fn wrong(&self, stage: &Stage, message: impl std::fmt::Display) -> RecipeError {
+        self.recipe.invalid(format!("stage `{}`: {message}", stage.name))
+    }
+
+    /// Settings as the type of what reads them.
+    pub(super) fn typed<T: DeserializeOwned>(&self, stage: &Stage, settings: Table) -> Result<T, RecipeError> {
+        settings.try_into().map_err(|error: toml::de::Error| self.wrong(stage, error.message()))
+    }
+
+    /// One setting, which the others are read without.
+    pub(super) fn take<T: DeserializeOwned>(
+        &self,
+        stage: &Stage,
+        settings: &mut Table,
+        name: &str,
+    ) -> Result<T, RecipeError> {
+        let value = settings.remove(name).ok_or_else(|| self.wrong(stage, format!("missing field `{name}`")))?;
+        value.try_into().map_err(|error: toml::de::Error| self.wrong(stage, format!("{name}: {}", error.message())))
+    }
+
+    /// A setting that names a path: in the folder of an input, or of this machine.
+    pub(super) fn path(&self, stage: &Stage, settings: &mut Table, name: &str) -> Result<PathBuf, RecipeError> {
+        let value: Value = self.take(stage, settings, name)?;
+        match reference(&value) {
+            Some((input, below)) => {
+                let folder = self.made.get(input).and_then(|made| self.graph[made.id].folder());
+                let folder = folder.ok_or_else(|| self.wrong(stage, format!("`{input}` has no result")))?;
+                Ok(if below.is_empty() { folder.to_owned() } else { folder.join(below) })
+            }
+            None => Ok(PathBuf::from(value.as_str().unwrap_or_default())),
+        }
+    }
+
+    /// Folder of the result of an input.
+    pub(super) fn folder(&self, input: &str) -> Option<&Path> {
+        self.graph[self.made.get(input)?.id].folder()
+    }
+
+    /// What serves the model that a stage asks.
+    pub(super) fn served(&self, stage: &Stage) -> Option<&Made> {
+        stage.inputs.iter().map(|input| &self.made[input]).find(|made| made.served.is_some())
+    }
+
+    /// All evaluations so far.
+    fn evaluations(&self) -> impl Iterator<Item = (StageId, &Evaluation)> {
+        self.graph.ids().filter_map(|id| Some((id, self.graph[id].kind()?)))
+    }
+}

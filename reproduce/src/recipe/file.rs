@@ -1,0 +1,180 @@
+//! Recipes as files: where they are found, and how one that `extends` another is merged over it.
+
+use std::path::Path;
+
+use paravt_files::read_text;
+use toml::{Table, Value};
+
+use super::Recipe;
+use crate::error::RecipeError;
+
+/// Bytes that a recipe may have.
+const MAX_FILE: u64 = 1 << 20;
+
+/// The files of this build; those with a list `recipes` hold several.
+const BUILT_IN: [(&str, &str); 9] = [
+    ("paravt-nano", include_str!("../../recipes/paravt-nano.toml")),
+    ("paravt-nano-base", include_str!("../../recipes/paravt-nano-base.toml")),
+    ("paravt-paradox", include_str!("../../recipes/paravt-paradox.toml")),
+    ("paravt-8b", include_str!("../../recipes/paravt-8b.toml")),
+    ("paravt-8b-train", include_str!("../../recipes/paravt-8b-train.toml")),
+    ("pyvision-video-7b", include_str!("../../recipes/pyvision-video-7b.toml")),
+    ("paravt-8b-variants", include_str!("../../recipes/paravt-8b-variants.toml")),
+    ("table1", include_str!("../../recipes/table1.toml")),
+    ("table2", include_str!("../../recipes/table2.toml")),
+];
+/// What others extend and nobody runs.
+const BASES: [(&str, &str); 2] = [
+    ("served", include_str!("../../recipes/served.toml")),
+    ("embedded", include_str!("../../recipes/embedded.toml")),
+];
+
+/// A recipe as it was written.
+pub(super) struct Source {
+    /// Where it is from, for messages.
+    pub(super) file: String,
+    pub(super) table: Table,
+}
+
+/// Reads TOML.
+///
+/// # Errors
+/// The text has another form; the message has the line, and for an unknown field the nearest known one.
+fn parse<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, RecipeError> {
+    toml::from_str(text).map_err(|error| RecipeError::invalid(file, error.to_string()))
+}
+
+/// The recipes of the files of this build, by name.
+pub(super) fn built_in() -> Result<Vec<(String, Table)>, RecipeError> {
+    let mut all = Vec::new();
+    for (name, text) in BUILT_IN {
+        let mut table: Table = parse(&format!("recipe {name}"), text)?;
+        let Some(Value::Array(recipes)) = table.remove("recipes") else {
+            all.push((name.to_owned(), table));
+            continue;
+        };
+        let named = |recipe: Value| {
+            let Value::Table(recipe) = recipe else { return None };
+            Some((recipe.get("name")?.as_str()?.to_owned(), recipe))
+        };
+        all.extend(recipes.into_iter().filter_map(named));
+    }
+    Ok(all)
+}
+
+/// A built-in recipe by its name, or a file; one that another `extends` may be a base, too, and its path is relative to
+/// `folder`.
+pub(super) fn find(name: &str, folder: &Path, is_extended: bool) -> Result<Source, RecipeError> {
+    let file = format!("recipe {name}");
+    if let Some((_, table)) = built_in()?.into_iter().find(|(known, _)| known == name) {
+        return Ok(Source { file, table });
+    }
+    if let Some((_, text)) = BASES.into_iter().find(|(base, _)| is_extended && *base == name) {
+        return Ok(Source { table: parse(&file, text)?, file });
+    }
+    let path = folder.join(name);
+    let file = path.display().to_string();
+    match read_text(&path, MAX_FILE) {
+        Ok(text) => Source::parse(&file, &text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let bases = BASES.iter().map(|(base, _)| (*base).to_owned()).filter(|_| is_extended);
+            let known: Vec<String> = Recipe::names().into_iter().chain(bases).collect();
+            Err(RecipeError::Unknown { name: name.to_owned(), known: known.join(", ") })
+        }
+        Err(error) => Err(RecipeError::Unreadable { file, message: error.to_string() }),
+    }
+}
+
+impl Source {
+    /// The recipe of a text; `file` is where it is from.
+    pub(super) fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
+        let mut table: Table = parse(file, text)?;
+        if let Some(kind) = table.get("kind").and_then(Value::as_str) {
+            let base = if kind == "trained" { "paravt-8b-train" } else { kind };
+            let message = format!(
+                "the field `kind` is gone: write `extends = \"{base}\"`, and settings, runs and splits as in \
+                 suite/docs/recipes.md"
+            );
+            return Err(RecipeError::invalid(file, message));
+        }
+        // Read alone for messages with a line; what it leaves out comes from what it extends.
+        parse::<Recipe>(file, text)?;
+        let stem = Path::new(file).file_stem().unwrap_or_default().to_string_lossy();
+        table.entry("name").or_insert_with(|| stem.as_ref().into());
+        Ok(Self { file: file.to_owned(), table })
+    }
+
+    /// The recipe over all that it extends.
+    ///
+    /// # Errors
+    /// One of those cannot be read, or extends what extends it.
+    pub(super) fn merged(self) -> Result<Self, RecipeError> {
+        let (mut layers, mut names) = (vec![self.table], Vec::new());
+        let mut file = self.file.clone();
+        while let Some(Value::String(parent)) = layers.last().and_then(|layer| layer.get("extends")).cloned() {
+            let folder = Path::new(&file).parent().unwrap_or(Path::new("")).to_owned();
+            let source = find(&parent, &folder, true)?;
+            names.push(std::mem::replace(&mut file, source.file));
+            if names.contains(&file) {
+                let message = format!("`extends` goes round in a circle: {} -> {file}", names.join(" -> "));
+                return Err(RecipeError::invalid(self.file, message));
+            }
+            layers.push(source.table);
+        }
+        let mut table = layers.pop().unwrap_or_default();
+        for layer in layers.into_iter().rev() {
+            merge(&mut table, layer);
+        }
+        table.remove("extends");
+        Ok(Self { file: self.file, table })
+    }
+}
+
+/// Fields that say which others a table has.
+const KINDS: [&str; 2] = ["kind", "engine"];
+
+/// Writes a table over another, field by field. Stages are merged by name; a table of another kind, and any other list,
+/// replaces what was there.
+pub(super) fn merge(into: &mut Table, from: Table) {
+    for (name, value) in from {
+        match (into.get_mut(&name), value) {
+            (Some(Value::Table(into)), Value::Table(from))
+                if KINDS.iter().all(|field| from.get(*field).is_none_or(|kind| into.get(*field) == Some(kind))) =>
+            {
+                merge(into, from);
+            }
+            (Some(Value::Array(into)), Value::Array(from)) if name == "stages" => merge_stages(into, from),
+            (_, value) => {
+                into.insert(name, value);
+            }
+        }
+    }
+}
+
+/// Removes fields that something else reads.
+pub(super) fn without(table: &mut Table, fields: &[&str]) {
+    for field in fields {
+        table.remove(*field);
+    }
+}
+
+/// A stage of a known name is changed where it stands; a new one comes after the one before it, the first one before the
+/// report.
+fn merge_stages(into: &mut Vec<Value>, from: Vec<Value>) {
+    let is_report = |stage: &Value| stage.get("does").and_then(Value::as_str) == Some("report");
+    let mut next = into.iter().position(is_report).unwrap_or(into.len());
+    for stage in from {
+        match (into.iter().position(|known| known.get("name") == stage.get("name")), stage) {
+            (Some(place), Value::Table(stage)) => {
+                if let Some(Value::Table(known)) = into.get_mut(place) {
+                    merge(known, stage);
+                }
+                next = place + 1;
+            }
+            (_, stage) => {
+                into.insert(next, stage);
+                next += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Stages of a recipe, and the matrix that repeats them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use crate::needs::Estimate;
+
+/// What a stage does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Method {
+    /// Checks the machine.
+    Preflight,
+    /// Checks that the texts which evaluations are asked in are imported.
+    CheckProtocol,
+    /// Fetches rows, media and models.
+    Fetch,
+    /// Checks the rows of the splits.
+    CheckData,
+    /// Writes the training rows with the paths of this machine.
+    Materialize,
+    /// Makes the checkout of the release.
+    Checkout,
+    /// Makes environments of it.
+    Environments,
+    /// Cold-start SFT by the release's lmms-engine.
+    LaunchSft,
+    /// One model folder from the shards of SFT.
+    Merge,
+    /// Reinforcement learning by the release's AReaL and SGLang.
+    LaunchRl,
+    /// The model folder of the chosen checkpoint.
+    Pick,
+    /// Serves a model.
+    Serve,
+    /// Evaluates splits.
+    Evaluate,
+    /// Reports the evaluations.
+    Report,
+    /// Unpacks the embedded checkpoint.
+    Base,
+    /// Generates the splits.
+    World,
+    /// Generates rows to train on.
+    TrainingData,
+    /// Makes a model of random weights.
+    Fresh,
+    /// SFT on the endless curriculum, in this process.
+    Curriculum,
+    /// Asks held-out rows of the curriculum.
+    Exam,
+    /// SFT in this process.
+    Sft,
+    /// Reinforcement learning in this process.
+    Rl,
+    /// Rollouts of a model with nothing forced.
+    Measure,
+}
+
+impl Method {
+    /// Whether its result is only of use to a later stage; without one it is left out.
+    pub(super) fn is_for_others(self) -> bool {
+        matches!(self, Self::Checkout | Self::Environments | Self::TrainingData)
+            || matches!(self, Self::Sft | Self::LaunchSft | Self::Merge)
+    }
+
+    /// Whether it trains in another program.
+    pub(super) fn is_launched(self) -> bool {
+        matches!(self, Self::LaunchSft | Self::Merge | Self::LaunchRl | Self::Pick)
+    }
+}
+
+/// A stage of a recipe.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct Stage {
+    pub(super) name: String,
+    /// Absent in a recipe that changes a stage of the one which it extends.
+    pub(super) does: Option<Method>,
+    /// Names of the stages that it builds on, beside those whose results its settings name.
+    #[serde(default)]
+    pub(super) inputs: Vec<String>,
+    /// Axes of the matrix that it is repeated over, the outermost first.
+    #[serde(default)]
+    pub(super) matrix: Vec<String>,
+    /// Made with `--full` only.
+    #[serde(default)]
+    pub(super) full: bool,
+    pub(super) title: Option<String>,
+    /// What the paper says of it.
+    pub(super) paper: Option<String>,
+    /// What it does otherwise than the published code, beside what all stages of its kind do.
+    #[serde(default)]
+    pub(super) deviates: Vec<String>,
+    #[serde(default)]
+    pub(super) estimate: Estimate,
+    /// Settings over those of all stages that do the same.
+    #[serde(flatten)]
+    pub(super) settings: Table,
+    /// Its place in the matrix.
+    #[serde(skip)]
+    pub(super) place: BTreeMap<String, String>,
+    /// Values of other axes that a value of its place goes with.
+    #[serde(skip)]
+    goes_with: Vec<(String, Vec<String>)>,
+    /// Seed of its place.
+    #[serde(skip)]
+    pub(super) seed: Option<u64>,
+}
+
+/// The axis of the command's seeds.
+const SEED: &str = "seed";
+
+/// The axes that stages are repeated over, beside [`SEED`].
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub(crate) struct Matrix {
+    /// Places that are left out, each by some of its values.
+    #[serde(default)]
+    exclude: Vec<BTreeMap<String, Value>>,
+    /// Values: a name or number, or a table of settings with a `name`.
+    #[serde(flatten)]
+    pub(super) axes: BTreeMap<String, Vec<Value>>,
+}
+
+/// The name of a value of an axis.
+fn label(value: &Value) -> String {
+    match value {
+        Value::String(name) => name.clone(),
+        Value::Table(table) => table.get("name").map(label).unwrap_or_default(),
+        Value::Integer(number) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+impl Matrix {
+    /// The stages at all places; those of one seed before those of the next.
+    ///
+    /// # Errors
+    /// An axis that the matrix does not have.
+    pub(super) fn expand(&self, stages: &[Stage], seeds: &[u64]) -> Result<Vec<Stage>, String> {
+        let mut all = Vec::new();
+        for block in stages.chunk_by(|a, b| a.is_seeded() && b.is_seeded()) {
+            let Some(axis) = block[0].matrix.first() else {
+                all.extend_from_slice(block);
+                continue;
+            };
+            if block[0].is_seeded() {
+                for &seed in seeds {
+                    let of_seed = block.iter().map(|stage| Stage { seed: Some(seed), ..stage.inner() });
+                    all.extend(self.expand(&of_seed.collect::<Vec<_>>(), seeds)?);
+                }
+                continue;
+            }
+            let missing = || format!("stage `{}`: the matrix has no axis `{axis}`", block[0].name);
+            for value in self.axes.get(axis).ok_or_else(missing)? {
+                all.extend(self.expand(&[self.at(&block[0], axis, value)], seeds)?);
+            }
+        }
+        all.retain(|stage| stage.goes_with.iter().all(|(axis, values)| is_among(stage, axis, values)));
+        all.retain(|stage| !self.exclude.iter().any(|place| is_at(stage, place)));
+        Ok(all)
+    }
+
+    /// A stage at a value of its first axis.
+    fn at(&self, stage: &Stage, axis: &str, value: &Value) -> Stage {
+        let mut stage = stage.inner();
+        let name = label(value);
+        for text in [&mut stage.name].into_iter().chain(&mut stage.inputs) {
+            *text = text.replace(&format!("{{{axis}}}"), &name);
+        }
+        match value {
+            Value::Table(settings) => {
+                for (name, value) in settings.iter().filter(|(name, _)| *name != "name") {
+                    match value {
+                        Value::Array(values) if self.axes.contains_key(name) => {
+                            stage.goes_with.push((name.clone(), values.iter().map(label).collect()));
+                        }
+                        _ => drop(stage.settings.insert(name.clone(), value.clone())),
+                    }
+                }
+            }
+            Value::String(_) => {}
+            number => drop(stage.settings.insert(axis.to_owned(), number.clone())),
+        }
+        stage.place.insert(axis.to_owned(), name);
+        stage
+    }
+}
+
+impl Stage {
+    fn is_seeded(&self) -> bool {
+        self.matrix.first().is_some_and(|axis| axis == SEED)
+    }
+
+    /// The stage without its first axis.
+    fn inner(&self) -> Self {
+        Self { matrix: self.matrix[1..].to_vec(), ..self.clone() }
+    }
+}
+
+/// Whether a stage is at one of some values of an axis, as far as it has a place there yet.
+fn is_among(stage: &Stage, axis: &str, values: &[String]) -> bool {
+    stage.place.get(axis).is_none_or(|at| values.contains(at))
+}
+
+fn is_at(stage: &Stage, place: &BTreeMap<String, Value>) -> bool {
+    place.iter().all(|(axis, value)| stage.place.get(axis).is_some_and(|at| *at == label(value)))
+}

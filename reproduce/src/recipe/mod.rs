@@ -1,0 +1,209 @@
+//! Recipes: stages with their settings, by name or from a file.
+
+mod build;
+mod check;
+mod evaluate;
+mod file;
+mod launch;
+mod matrix;
+mod select;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use paravt_environments::Setup;
+use paravt_reports::study::{Prediction, Question};
+use paravt_upstream::paravt::import::RELEASE;
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use self::file::Source;
+use self::launch::Engines;
+use self::matrix::{Matrix, Method, Stage};
+use crate::error::RecipeError;
+
+/// Samples in flight of a model in this process: what decodes together.
+pub const CONCURRENCY: usize = 32;
+/// End of a row's name where its number is that of the model's authors.
+const BY_AUTHORS: &str = " (by its authors)";
+
+/// A recipe, with all that it extends.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Recipe {
+    /// Name of the recipe that it changes, or its file.
+    extends: Option<String>,
+    /// Its name; that of its file where it says none.
+    pub name: String,
+    /// One line about it.
+    pub title: String,
+    /// Model that is served, `owner/name` or a folder.
+    pub model: Option<String>,
+    /// Row of the published table that the result is compared with; `None` for a model that is not in it.
+    pub paper_row: Option<String>,
+    /// Why it cannot be run.
+    missing: Option<String>,
+    /// Needs of the machine.
+    preflight: Table,
+    /// What is downloaded.
+    fetch: Table,
+    /// Sources of the checkout and of the environments.
+    environments: Setup,
+    /// Where the programs and inputs of trainings in other programs are.
+    engines: Engines,
+    /// How the model is served.
+    serve: Table,
+    /// How splits are evaluated.
+    evaluate: Table,
+    /// Generated splits.
+    world: Table,
+    /// Generated rows to train on.
+    data: Table,
+    /// Settings of SFT.
+    sft: Table,
+    /// Settings of reinforcement learning.
+    rl: Table,
+    /// Settings of rollouts with nothing forced.
+    measure: Table,
+    /// Axes that stages are repeated over.
+    matrix: Matrix,
+    stages: Vec<Stage>,
+    /// Pairs of evaluations that are compared sample by sample.
+    pub comparisons: Vec<Question>,
+    /// What is predicted of trainings, measurements and evaluations.
+    pub predictions: Vec<Prediction>,
+    /// Where it is from, for messages.
+    #[serde(skip)]
+    source: String,
+}
+
+impl Recipe {
+    /// A built-in recipe by name, or a file.
+    ///
+    /// # Errors
+    /// Neither exists, the file cannot be read, or it is wrong; the message names the field.
+    pub fn load(name: &str) -> Result<Self, RecipeError> {
+        Self::of(file::find(name, Path::new(""), false)?)
+    }
+
+    /// The recipe of a text; `file` is where it is from.
+    ///
+    /// # Errors
+    /// As of [`load`](Self::load).
+    pub fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
+        Self::of(Source::parse(file, text)?)
+    }
+
+    fn of(source: Source) -> Result<Self, RecipeError> {
+        let Source { file, table } = source.merged()?;
+        let recipe: Result<Self, _> = table.try_into();
+        let recipe = recipe.map_err(|error: toml::de::Error| RecipeError::invalid(&file, error.to_string()))?;
+        if let Some(missing) = recipe.missing {
+            return Err(RecipeError::Missing { name: recipe.name, missing });
+        }
+        let recipe = Self { source: file, ..recipe };
+        recipe.check()?;
+        Ok(recipe)
+    }
+
+    /// Names of all recipes of this build that can be run.
+    pub fn names() -> Vec<String> {
+        let all = file::built_in().unwrap_or_default().into_iter();
+        all.filter(|(_, recipe)| !recipe.contains_key("missing")).map(|(name, _)| name).collect()
+    }
+
+    /// Name of the protocol under which a published row is measured: that of the recipe which evaluates it, else the
+    /// release's. `None` of a number that a model's authors report themselves and no recipe evaluates.
+    pub fn protocol_of_row(row: &str) -> Option<String> {
+        for name in Self::names() {
+            let Ok(recipe) = Self::load(&name) else { continue };
+            if let Some(protocol) = recipe.protocols().into_iter().find_map(|(of, protocol)| (of == row).then_some(protocol)) {
+                return Some(protocol.unwrap_or_else(|| RELEASE.name.to_owned()));
+            }
+        }
+        (!row.ends_with(BY_AUTHORS)).then(|| RELEASE.name.to_owned())
+    }
+
+    /// Whether its models are made and asked in this process.
+    pub fn is_in_process(&self) -> bool {
+        !self.does(|method| method == Method::Serve)
+    }
+
+    /// Whether it trains in this process and evaluates what it trains.
+    pub fn is_embedded(&self) -> bool {
+        self.is_in_process() && self.does(|method| method == Method::Evaluate)
+    }
+
+    /// Whether it trains in other programs.
+    pub fn is_launched(&self) -> bool {
+        self.does(Method::is_launched)
+    }
+
+    fn does(&self, is_wanted: impl Fn(Method) -> bool) -> bool {
+        self.stages.iter().filter_map(|stage| stage.does).any(is_wanted)
+    }
+
+    /// The settings of a stage: its own over those of all that do the same.
+    fn settings(&self, stage: &Stage) -> Table {
+        let mut settings = stage.does.and_then(|method| self.table(method)).cloned().unwrap_or_default();
+        file::merge(&mut settings, stage.settings.clone());
+        settings
+    }
+
+    /// Settings of all stages that do the same.
+    fn table(&self, method: Method) -> Option<&Table> {
+        Some(match method {
+            Method::Preflight => &self.preflight,
+            Method::Fetch => &self.fetch,
+            Method::Serve => &self.serve,
+            Method::Evaluate => &self.evaluate,
+            Method::World => &self.world,
+            Method::TrainingData => &self.data,
+            Method::Sft | Method::Curriculum | Method::LaunchSft | Method::Merge => &self.sft,
+            Method::Rl | Method::LaunchRl | Method::Pick => &self.rl,
+            Method::Measure => &self.measure,
+            _ => return None,
+        })
+    }
+
+    /// The same stages as small as they get: two steps of each training, two videos. It shows that all of them run; what
+    /// they measure means nothing.
+    #[must_use]
+    pub fn small(mut self) -> Self {
+        self.title.push_str(" (small: no result)");
+        let tables = [&mut self.world, &mut self.data, &mut self.sft, &mut self.rl, &mut self.measure];
+        let methods = [Method::World, Method::TrainingData, Method::Sft, Method::Rl, Method::Measure];
+        for (table, method) in tables.into_iter().zip(methods) {
+            for (field, most) in small_sizes(method) {
+                cap(table.entry(*field).or_insert(Value::Integer(*most)), *most);
+            }
+        }
+        for stage in &mut self.stages {
+            for (field, most) in stage.does.map_or(&[][..], small_sizes) {
+                if let Some(value) = stage.settings.get_mut(*field) {
+                    cap(value, *most);
+                }
+            }
+        }
+        self
+    }
+}
+
+/// The sizes of a stage in [`Recipe::small`], at most.
+fn small_sizes(method: Method) -> &'static [(&'static str, i64)] {
+    match method {
+        Method::World => &[("videos", 2)],
+        Method::TrainingData => &[("videos", 2), ("rows", 20), ("prompts", 4)],
+        Method::Sft => &[("steps", 2)],
+        Method::Rl => &[("steps", 2), ("prompts_per_step", 2)],
+        Method::Measure => &[("prompts", 2)],
+        _ => &[],
+    }
+}
+
+fn cap(value: &mut Value, most: i64) {
+    if let Value::Integer(number) = value {
+        *number = (*number).min(most);
+    }
+}

@@ -1,0 +1,466 @@
+//! Recipes from their text to their graph.
+
+use paravt_suite::evaluate::RunConfig;
+use paravt_suite::plan::{Channel, CropMode};
+use paravt_suite::profile::Profile;
+use paravt_suite::protocol::PromptMode;
+use serde_json::json;
+
+use super::Recipe;
+use crate::driver::Evaluation;
+use crate::error::RecipeError;
+use crate::graph::{Graph, Stage};
+use crate::host::Check;
+use crate::options::GraphOptions;
+use crate::servers::Engine;
+use crate::stages::Reinforcement;
+
+fn graph(name: &str, options: &GraphOptions) -> Graph {
+    Recipe::load(name).unwrap().graph(options).unwrap()
+}
+
+fn out() -> GraphOptions {
+    GraphOptions::new("out")
+}
+
+fn plan_of(text: &str) -> String {
+    Recipe::parse("my.toml", text).unwrap().graph(&out()).unwrap().plan(&|_| true)
+}
+
+fn refused(text: &str) -> String {
+    Recipe::parse("my.toml", text).unwrap_err().to_string()
+}
+
+fn configs(graph: &Graph) -> Vec<(&str, &Evaluation)> {
+    graph.evaluations().map(|(stage, asked, _)| (stage.name(), asked)).collect()
+}
+
+/// Folders of the results, by the names of their stages.
+fn folders(graph: &Graph) -> Vec<String> {
+    let folders = graph.stages().iter().filter_map(Stage::folder);
+    folders.map(|folder| folder.file_name().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+fn folder(graph: &Graph, name: &str) -> std::path::PathBuf {
+    let stage = graph.stages().iter().find(|stage| stage.name() == name).unwrap();
+    stage.folder().unwrap().to_owned()
+}
+
+const MINE: &str = "extends = \"served\"\nname = \"mine\"\ntitle = \"t\"\nmodel = \"o/m\"\nserve.engine = \"vllm\"\n\
+    [matrix]\nrun = [\"a\", { name = \"b\", published = false }]\nsplit = [\"mlvu\"]\n";
+
+#[test]
+fn a_variant_of_four_lines_has_the_plan_of_what_it_extends_but_for_its_field() {
+    let mine = plan_of("extends = \"paravt-8b\"\nname = \"mine\"\n[evaluate]\nmax_turns = 4\n");
+    let theirs = graph("paravt-8b", &out()).plan(&|_| true);
+    assert_eq!(mine.lines().count(), theirs.lines().count());
+    for (mine, theirs) in mine.lines().zip(theirs.lines()).filter(|(mine, theirs)| mine != theirs) {
+        let is_of_name = mine.replace("mine", "paravt-8b") == theirs;
+        let is_of_turns = mine.replace("up to 4 turns", "up to 3 turns") == theirs;
+        assert!(is_of_name || is_of_turns || mine.contains("output   out/stages/"), "{mine}\n{theirs}");
+    }
+    assert_eq!(mine.matches("up to 4 turns").count(), 7);
+    // Without tools there are no turns, yet they are part of what is asked.
+    assert_eq!(mine.matches("fetch-c28c6280c4ad").count(), 1);
+}
+
+#[test]
+fn a_recipe_extends_a_file_beside_it_and_never_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let load = |name: &str| Recipe::load(folder.path().join(name).to_str().unwrap());
+    write("one.toml", MINE);
+    write("two.toml", "extends = \"one.toml\"\nmodel = \"o/other\"\n");
+    let two = load("two.toml").unwrap();
+    assert_eq!((two.name.as_str(), two.title.as_str(), two.model.as_deref()), ("two", "t", Some("o/other")));
+    write("one.toml", "extends = \"two.toml\"\n");
+    let error = load("two.toml").unwrap_err().to_string();
+    assert!(error.contains("goes round in a circle") && error.contains("one.toml -> "), "{error}");
+    write("two.toml", "extends = \"paravt-8\"\n");
+    let error = load("two.toml").unwrap_err().to_string();
+    assert!(error.contains("no recipe `paravt-8`") && error.contains("did you mean `paravt-8b`?"), "{error}");
+}
+
+#[test]
+fn a_field_that_is_wrong_is_named_with_its_neighbour() {
+    for (text, words) in [
+        ("extends = \"paravt-8b\"\n[evaluate]\nmax_turn = 3\n", "did you mean `max_turns`?"),
+        ("extends = \"paravt-8b\"\nmodl = \"o/m\"\n", "line 2"),
+        ("extends = \"paravt-8b\"\nmodl = \"o/m\"\n", "did you mean `model`?"),
+        ("extends = \"paravt-8b-train\"\n[sft]\nsetps = 3\n", "did you mean `steps`?"),
+        ("extends = \"paravt-nano\"\n[rl.rollout]\nthink_prefx = true\n", "did you mean `think_prefix`?"),
+        ("extends = \"paravt-8b\"\n[serve]\nengine = \"tgi\"\n", "expected vllm, sglang, transformers or candle"),
+        ("extends = \"paravt-8b\"\nmatrix.run = [{ name = \"a\", protocol = \"conann\" }]\n", "found `conann`"),
+        ("extends = \"paravt-8b\"\nmatrix.run = [{ name = \"a\", filled = \"sage\" }]\n", "expected one of paravt+"),
+        ("kind = \"served\"\nmodel = \"o/m\"\n", "write `extends = \"served\"`"),
+        ("title = \"x\"\n", "no [[stages]]: write `extends = \"served\"`"),
+        ("extends = \"paravt-8b\"\n[[stages]]\nname = \"data\"\ninputs = [\"fecth\"]\n", "did you mean `fetch`?"),
+        ("extends = \"paravt-8b\"\n[[stages]]\nname = \"fetch\"\ninputs = [\"data\"]\n", "`fetch` builds on `data`, which is"),
+        ("extends = \"paravt-8b\"\n[[stages]]\nname = \"far\"\n", "stage `far`: missing field `does`"),
+        ("extends = \"paravt-8b\"\n[[stages]]\nname = \"far\"\ndoes = \"fli\"\n", "unknown variant `fli`"),
+        ("extends = \"paravt-8b\"\n[[stages]]\nname = \"a\"\ndoes = \"sft\"\nmatrix = [\"x\"]\n[[stages]]\nname = \"b\"\ndoes = \"exam\"\nmodel = \"{a}\"\n", "no axis `x`"),
+        ("extends = \"paravt-nano\"\n[[stages]]\nname = \"with-tool\"\nmodel = \"{gone}/final\"\n", "`gone`"),
+        ("extends = \"paravt-nano\"\n[[stages]]\nname = \"with-tool\"\nmodel = \"{grpo}/final\"\n", "`full = true`"),
+        ("extends = \"paravt-nano\"\nsft.save_every = 0\n", "`sft.save_every` is 0"),
+        ("extends = \"paravt-nano\"\nrl.prompts_per_step = 0\n", "`rl.prompts_per_step` is 0"),
+        ("extends = \"paravt-nano\"\ndata.rows = 0\n", "`data.rows` is 0"),
+        ("extends = \"paravt-nano\"\nworld.videos = 0\n", "`world.videos` is 0"),
+        ("extends = \"paravt-nano\"\nevaluate.max_tokens = 0\n", "`evaluate.max_tokens` is 0"),
+        ("extends = \"paravt-nano\"\nevaluate.splits = []\n", "`splits` is empty"),
+        ("extends = \"paravt-nano\"\ncomparisons = [{ title = \"t\", a = \"gone\", b = \"no-tool\" }]\n", "names `gone`"),
+        ("extends = \"paravt-nano\"\n[[stages]]\nname = \"grpo\"\nrollout = { group_size = 0 }\n", "`rl.rollout.group_size` is 0"),
+        ("extends = \"paravt-nano\"\n[[predictions]]\ntitle = \"calls\"\ntests = [{ figure = \"kappa\", a = \"measured\", b = \"rl\", holds = { above = 0.5 }, fails = { below = 0 } }]\n", "kappa of `measured`, which is not a reinforcement"),
+        ("extends = \"paravt-8b-train\"\n[sft]\nstop_after = 450\n", "step 450 has no checkpoint"),
+        ("extends = \"paravt-8b-train\"\n[rl]\ntrainers = 3\n", "prompts = 7 cannot be shared by trainers = 3"),
+        ("extends = \"paravt-8b-train\"\n[rl]\npick = 55\n", "pick = 55 has no checkpoint"),
+        ("extends = \"paravt-8b-train\"\n[engines.watch]\nstall_seconds = -1.0\n", "stall_seconds = -1"),
+    ] {
+        let error = refused(text);
+        assert!(error.starts_with("my.toml: ") && error.contains(words), "{text}{error}");
+    }
+}
+
+#[test]
+fn names_that_cannot_be_folders_are_refused() {
+    for name in [".", "..", "../../up", "/abs", "a/b", ".hidden", "a b", "ü"] {
+        for (text, field) in [
+            (format!("extends = \"paravt-8b\"\nname = \"{name}\"\n"), "name `"),
+            (format!("extends = \"paravt-8b\"\nmatrix.run = [\"a\", \"/{name}\"]\n"), "[[stages]] name `/"),
+            (format!("extends = \"embedded\"\nworld = {{ videos = 1, questions = 1, seed = 1 }}\n[[stages]]\nname = \"{name}\"\ndoes = \"base\"\n"), "[[stages]] name `"),
+        ] {
+            let error = refused(&text);
+            assert!(error.contains(field) && error.contains("cannot be the name of a folder"), "{error}");
+        }
+    }
+    assert!(refused("extends = \"paravt-8b\"\nmatrix.run = [\"a\", \"a\"]\n").contains("used twice"));
+}
+
+#[test]
+fn a_name_that_is_neither_built_in_nor_a_readable_file_is_an_error() {
+    let error = Recipe::load("nothing").unwrap_err();
+    assert!(error.to_string().contains("paravt-8b"), "{error}");
+    assert!(Recipe::load("served").is_err(), "a base is no recipe");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recipe.toml");
+    std::fs::write(&path, b"\xff\xfe not text").unwrap();
+    let error = Recipe::load(&path.to_string_lossy()).unwrap_err();
+    assert!(matches!(error, RecipeError::Unreadable { .. }), "{error}");
+
+    // Neither waits for a writer nor reads without end.
+    let pipe = folder.path().join("pipe.toml");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let endless = folder.path().join("endless.toml");
+    std::os::unix::fs::symlink("/dev/zero", &endless).unwrap();
+    for path in [pipe, endless] {
+        let error = Recipe::load(&path.to_string_lossy()).unwrap_err().to_string();
+        assert!(error.contains("not a regular file"), "{error}");
+    }
+}
+
+#[test]
+fn a_published_row_has_the_protocol_of_the_recipe_that_evaluates_it() {
+    for (row, protocol) in [
+        ("ParaVT-8B", Some("paravt")),
+        ("Conan-7B", Some("paravt")),
+        ("Conan-7B (by its authors)", Some("conan")),
+        ("VideoZoomer-7B", Some("paravt+videozoomer")),
+        ("PyVision-Video-7B (by its authors)", Some("pyvision-video")),
+        ("A: + SFT cold-start", Some("paravt")),
+        ("a closed model of the table", Some("paravt")),
+        ("ReWatch-R1-7B (by its authors)", None),
+    ] {
+        assert_eq!(Recipe::protocol_of_row(row).as_deref(), protocol, "{row}");
+    }
+}
+
+/// A report compares the model of a run with that of its row.
+#[test]
+fn reports_know_the_models_of_all_rows() {
+    let settings: toml::Table = toml::from_str(include_str!("../../../reports/data/settings.toml")).unwrap();
+    let models = settings["models"].as_array().unwrap();
+    let mut rows = 0;
+    for name in Recipe::names() {
+        let recipe = Recipe::load(&name).unwrap();
+        let Some(row) = recipe.paper_row.as_ref().filter(|_| !recipe.is_launched()) else { continue };
+        let is_row = |entry: &&toml::Value| {
+            entry["rows"].as_array().unwrap().iter().any(|known| known.as_str() == Some(row))
+        };
+        let known = models.iter().find(is_row).and_then(|entry| entry.get("id")?.as_str());
+        assert_eq!(known, recipe.model.as_deref(), "{row}");
+        assert!(recipe.graph(&out()).unwrap().evaluations().count() >= 4, "{name}");
+        rows += 1;
+    }
+    assert_eq!(rows, 13 + 2, "of Table 1 and 2");
+}
+
+#[test]
+fn rows_change_their_fields_and_nothing_else() {
+    let splits = |name: &str| -> Vec<String> {
+        let graph = graph(name, &out());
+        let mut splits: Vec<_> = graph.evaluations().flat_map(|(_, asked, _)| asked.splits.clone()).collect();
+        splits.dedup();
+        splits
+    };
+    let four = ["videomme", "videomme_wsub", "lvbench", "mlvu"];
+    assert_eq!([splits("paravt-8b-sequential"), splits("paravt-8b-sft")], [four, four], "the columns of Table 2");
+    for (name, calls) in [("paravt-8b-sequential", 1), ("paravt-8b-sft", 5)] {
+        let graph = graph(name, &out());
+        assert!(configs(&graph).iter().all(|(_, asked)| asked.config.max_parallel() == calls), "{name}");
+    }
+    let graph = graph("video-thinker-7b", &out());
+    assert_eq!(configs(&graph).len(), 6);
+    for (_, Evaluation { config, .. }) in configs(&graph) {
+        let mode = Some(PromptMode::named("reasoning"));
+        assert_eq!((config.mode.clone(), config.max_turns(), config.nframes()), (mode, 1, 64));
+        assert_eq!((config.max_tokens, config.paper_row.as_deref()), (Some(2048), Some("Video-Thinker-7B")));
+    }
+}
+
+#[test]
+fn a_row_with_authors_is_run_under_both_protocols() {
+    for (name, filled, row, splits) in [
+        ("conan-7b", None, "Conan-7B", 4),
+        ("videozoomer-7b", Some("paravt+videozoomer"), "VideoZoomer-7B", 4),
+        ("longvt-rft-7b", Some("paravt+longvt"), "LongVT-RFT-7B", 5),
+        ("sage-7b", Some("paravt+sage"), "SAGE-7B", 0),
+    ] {
+        let graph = graph(name, &out());
+        let (table, authors): (Vec<_>, Vec<_>) =
+            configs(&graph).into_iter().partition(|(stage, _)| stage.starts_with("as-in-the-table-"));
+        assert_eq!((table.len(), authors.len()), (7, splits), "{name}");
+        assert!(table.iter().all(|(_, asked)| asked.protocol.as_deref() == filled));
+        assert!(table.iter().all(|(_, asked)| asked.config.paper_row.as_deref() == Some(row)));
+        let own = format!("{row} (by its authors)");
+        assert!(authors.iter().all(|(_, asked)| asked.config.paper_row.as_ref() == Some(&own)));
+        let of = filled.and_then(|filled| filled.strip_prefix("paravt+")).unwrap_or("conan");
+        assert!(authors.iter().all(|(_, asked)| asked.protocol.as_deref() == Some(of)));
+    }
+}
+
+#[test]
+fn the_built_in_recipe_is_the_reference_protocol() {
+    let graph = graph("paravt-8b", &out());
+    assert_eq!(configs(&graph).len(), 14);
+    for (stage, Evaluation { config, splits, .. }) in configs(&graph) {
+        let grounding = splits[0] == "charades";
+        assert_eq!(config.channel() == Channel::Video, grounding, "{stage}");
+        let mode = match (&config.paper_row, grounding) {
+            (None, _) => "direct",
+            (Some(_), true) => "agentic_minimal",
+            (Some(_), false) => "agentic_general",
+        };
+        assert_eq!(config.mode, Some(PromptMode::named(mode)), "{stage}");
+        assert_eq!((config.nframes(), config.max_turns(), config.max_parallel()), (64, 3, 5));
+        let crop = config.crop.unwrap_or(CropMode::Frames);
+        assert_eq!((crop, config.max_tokens), (CropMode::Frames, Some(2048)));
+        assert_eq!(config.profile(), Profile::Paper);
+        assert_eq!(config.profile().switches().video_channel_frames, 32);
+    }
+}
+
+#[test]
+fn a_model_of_ones_own_needs_no_row_and_deviates_from_nothing() {
+    let of = |text: &str, protocol: Option<&str>| {
+        let options = GraphOptions { protocol: protocol.map(str::to_owned), ..out() };
+        Recipe::parse("mine.toml", text).unwrap().graph(&options).unwrap()
+    };
+    let mine = of(MINE, Some("nano"));
+    let strict = |config: &RunConfig| (&config.paper_row, config.profile()) == (&None, Profile::Strict);
+    assert!(configs(&mine).len() == 2 && configs(&mine).iter().all(|(_, asked)| strict(&asked.config)));
+    let plan = format!("{}{}", mine.table(), mine.plan(&|_| true));
+    assert!(plan.contains("the prompt texts of protocol nano") && !plan.contains("import"), "{plan}");
+    assert!(!plan.contains("deviates") && !plan.contains("otherwise than"), "{plan}");
+
+    let published = of(&format!("paper_row = \"ParaVT-8B\"\n{MINE}"), None);
+    let rows = configs(&published).into_iter().map(|(_, asked)| asked.config.paper_row.is_some());
+    assert_eq!(rows.collect::<Vec<_>>(), [true, false]);
+    let is_paper = |config: &RunConfig| config.profile() == Profile::Paper;
+    assert!(configs(&published).iter().all(|(_, asked)| is_paper(&asked.config)), "one profile for all");
+    let plan = published.plan(&|_| true);
+    assert!(plan.contains("imported from") && plan.contains("deviates"), "{plan}");
+}
+
+#[test]
+fn flags_that_change_answers_change_the_folders_of_evaluations() {
+    let limited = graph("paravt-8b", &GraphOptions { selection: json!({"limit": 2}), ..out() });
+    let whole = graph("paravt-8b", &out());
+    let pairs: Vec<_> = whole.evaluations().zip(limited.evaluations()).collect();
+    assert!(pairs.len() == 14 && pairs.iter().all(|(a, b)| a.2 != b.2));
+}
+
+#[test]
+fn another_engine_than_the_releases_is_a_deviation() {
+    let deviations = |options: GraphOptions| {
+        let graph = graph("paravt-8b", &options);
+        let serve = graph.stages().iter().find(|stage| stage.name() == "serve").unwrap();
+        serve.deviations().join("\n")
+    };
+    let with = |engine| GraphOptions { engine: Some(engine), ..out() };
+    assert!(!deviations(out()).contains("vLLM"));
+    let candle = deviations(with(Engine::Candle));
+    assert!(candle.contains("by candle") && !candle.contains("servers"), "{candle}");
+    assert!(deviations(with(Engine::Sglang)).contains("served by sglang"));
+    assert!(deviations(GraphOptions { own_engine: true, ..out() }).contains("the one of this machine"));
+    // The command of the one is not that of the other, in a file either.
+    let plan = plan_of("extends = \"paravt-8b\"\nserve.engine = \"sglang\"\n");
+    assert!(plan.contains("sglang.launch_server") && !plan.contains("vllm serve"), "{plan}");
+}
+
+#[test]
+fn another_model_stands_beside_no_published_row_and_that_is_said_first() {
+    let with = |model: &str| {
+        let graph = graph("qwen3-vl-8b", &GraphOptions { model: Some(model.to_owned()), ..out() });
+        let rows = configs(&graph).iter().filter(|(_, asked)| asked.config.paper_row.is_some()).count();
+        (graph.table(), rows)
+    };
+    let first = |table: &str| {
+        let (_, deviations) = table.split_once("deviations from the published code").unwrap();
+        deviations.lines().nth(1).unwrap_or_default().to_owned()
+    };
+    let (table, rows) = with("Qwen/Qwen3-VL-4B-Instruct");
+    let place = "Qwen/Qwen3-VL-4B-Instruct in the place of Qwen/Qwen3-VL-8B-Instruct;";
+    assert!(table.starts_with(place), "{table}");
+    assert!(first(&table).contains("the model is Qwen/Qwen3-VL-4B-Instruct in the place of"), "{table}");
+    assert!(rows == 0 && !table.contains("beside the published row"), "{table}");
+    let (table, rows) = with("/models/mine");
+    assert!(first(&table).contains("the model is mine in the place of"), "{table}");
+    assert_eq!(rows, 7, "its name does not say what it is");
+    let (table, rows) = with("/models/Qwen3-VL-8B-Instruct");
+    assert!(rows == 7 && !table.contains("the model is"), "{table}");
+}
+
+#[test]
+fn deleted_archives_need_less_disk() {
+    let space = |delete_archives| {
+        let graph = graph("paravt-8b", &GraphOptions { delete_archives, ..out() });
+        let preflight = graph.stages().iter().find_map(|stage| match stage.kind() {
+            Some(Check::Machine(preflight)) => Some(preflight),
+            _ => None,
+        });
+        let preflight = preflight.unwrap();
+        preflight.needs_for(&preflight.fetch.items).disk_gib["data"].refuse.unwrap()
+    };
+    // 628 GB of benchmarks and 18 of the model: archives beside their members, or one after the other.
+    assert_eq!((space(false), space(true)), (1187, 658));
+}
+
+#[test]
+fn variants_of_the_training_share_its_sft() {
+    let full = graph("paravt-8b-train", &out());
+    for name in ["paravt-8b-grpo", "paravt-8b-anchoring", "paravt-8b-gating"] {
+        let variant = graph(name, &out());
+        assert_eq!(folder(&variant, "merge"), folder(&full, "merge"));
+        for stage in ["rl", "pick", "with-tool-mlvu"] {
+            assert_ne!(folder(&variant, stage), folder(&full, stage), "{name} {stage}");
+        }
+        let row = Recipe::load(name).unwrap().paper_row;
+        let rows = configs(&variant).into_iter().filter(|(_, asked)| asked.config.paper_row == row);
+        assert_eq!(rows.count(), 4);
+    }
+    for name in ["paravt-8b-no-tool-reward", "paravt-8b-no-penalty"] {
+        let error = Recipe::load(name).unwrap_err();
+        assert!(matches!(&error, RecipeError::Missing { missing, .. } if missing.contains("no switch")), "{error}");
+    }
+}
+
+#[test]
+fn without_sft_reinforcement_learning_starts_from_the_published_model() {
+    let graph = graph("paravt-8b-train", &GraphOptions { skip_sft: true, ..out() });
+    assert!(!graph.stages().iter().any(|stage| ["sft", "merge"].contains(&stage.name())));
+    let plan = graph.plan(&|_| true);
+    assert!(plan.contains("PARAVT_BASE_MODEL=mwxely/ParaVT-8B-SFT"), "{plan}");
+    assert!(plan.contains("model:mwxely/ParaVT-8B-SFT"), "{plan}");
+}
+
+#[test]
+fn training_takes_the_gpus_that_this_process_may_use() {
+    let gpus: Vec<String> = (2..10).map(|gpu: usize| gpu.to_string()).collect();
+    let plan = |gpus: &[String]| {
+        graph("paravt-8b-train", &GraphOptions { gpus: gpus.to_vec(), ..out() }).plan(&|_| true)
+    };
+    let given = plan(&gpus);
+    for text in
+        ["SGLang on GPU 2, 7 trainers", "CUDA_VISIBLE_DEVICES=2 ", "CUDA_VISIBLE_DEVICES=3,4,5,6,7,8,9"]
+    {
+        assert!(given.contains(text), "{text}: {given}");
+    }
+    // The preflight refuses a machine with fewer; the plan counts from 0.
+    assert!(plan(&gpus[..1]).contains("SGLang on GPU 0, 7 trainers"));
+}
+
+#[test]
+fn media_that_are_allowed_to_be_missing_are_a_deviation() {
+    let plan = |allow_missing| graph("paravt-8b-train", &GraphOptions { allow_missing, ..out() }).plan(&|_| true);
+    assert!(plan(true).contains("deviates --allow-missing") && !plan(false).contains("--allow-missing"));
+}
+
+/// A user's finished stages stay valid as long as these names do: other names mean that everything is made again, and
+/// are right only where what a stage makes changes.
+#[test]
+fn stages_keep_their_names() {
+    let expected = [
+        "base-421a56789cf7",
+        "world-92290bc053ee",
+        "data-e1060842add0",
+        "sft-c8ae96398781",
+        "rl-c15e4637447a",
+        "grpo-88e3181c9940",
+        "no-think-prefix-623a16b7c002",
+        "no-anchoring-6ebc999f1344",
+        "no-gating-423c93de31c8",
+        "pyvision-e2e487ab15f4",
+        "with-tool-5208d2564b06",
+        "no-tool-0c80f4f3272d",
+        "sequential-ba2d9ba9a12b",
+        "sft-with-tool-bf4c04b56c7e",
+        "sft-no-tool-009c89805b61",
+        "grpo-with-tool-6e92d633ad7d",
+        "pyvision-with-tool-e7c5f8b8a005",
+    ];
+    assert_eq!(folders(&graph("paravt-nano", &GraphOptions { full: true, ..out() })), expected);
+}
+
+#[test]
+fn every_seed_has_its_own_trainings_and_evaluations() {
+    let graph = graph("paravt-nano", &GraphOptions { seeds: vec![0, 1], full: true, ..out() });
+    let of = |seed| graph.stages().iter().filter(|stage| stage.seed() == seed).count();
+    assert_eq!((of(None), of(Some(0)), of(Some(1))), (3, 15, 15));
+    let seed = |stage: &Stage| stage.kind::<Reinforcement>().map(|training| training.config.seed);
+    assert!(graph.stages().iter().all(|stage| seed(stage).is_none_or(|seed| stage.seed() == Some(seed))));
+}
+
+#[test]
+fn variants_of_the_miniature_change_what_they_name_and_nothing_else() {
+    let graph = graph("paravt-nano", &GraphOptions { full: true, ..out() });
+    let config = |name: &str| {
+        let stage = graph.stages().iter().find(|stage| stage.name() == name).unwrap();
+        *stage.kind::<Reinforcement>().unwrap().config.clone()
+    };
+    let (full, vanilla) = (config("rl"), config("grpo"));
+    assert!(!vanilla.rollout.think_prefix && !vanilla.reward.answer_suffix && full.reward.answer_suffix);
+    assert_eq!((vanilla.steps, &vanilla.optimizer), (full.steps, &full.optimizer));
+    for name in ["no-think-prefix", "no-anchoring", "no-gating", "pyvision"] {
+        assert_ne!(config(name), full, "{name}");
+    }
+}
+
+#[test]
+fn the_study_of_the_paradox_has_its_priors_frames_and_predictions() {
+    let recipe = Recipe::load("paravt-paradox").unwrap();
+    assert_eq!(recipe.predictions.len(), 11, "as in its design");
+    let graph = recipe.graph(&GraphOptions { full: true, ..out() }).unwrap();
+    let names: Vec<&str> = graph.stages().iter().map(Stage::name).collect();
+    assert!(["strong-sft", "weak-sft", "weak-para-measured"].iter().all(|name| names.contains(name)));
+    let frames = configs(&graph).into_iter().filter(|(name, _)| name.starts_with("cold-no-tool-"));
+    let frames: Vec<usize> = frames.map(|(_, asked)| asked.config.nframes()).collect();
+    assert_eq!(frames, [4, 8, 16, 32, 64]);
+}
+
+#[test]
+fn the_small_recipe_trains_two_steps_everywhere() {
+    let graph = Recipe::load("paravt-paradox").unwrap().small().graph(&GraphOptions { full: true, ..out() });
+    let graph = graph.unwrap();
+    let trainings: Vec<_> = graph.stages().iter().filter_map(Stage::kind::<Reinforcement>).collect();
+    assert!(trainings.len() == 9 && trainings.iter().all(|training| training.config.steps == 2));
+    assert!(graph.table().contains("cold-start SFT, 2 steps") && !graph.table().contains("600 steps"));
+}

@@ -1,5 +1,6 @@
 //! Runs a graph: selects stages, keeps finished results, resumes interrupted ones, restarts servers.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,6 +13,7 @@ use crate::servers::Fleet;
 use crate::slot::{self, Slot, State};
 use crate::stages::Prepare;
 use crate::status;
+use crate::verdict::Verdict;
 use crate::work::{Serving, StageContext};
 
 pub use crate::host::{About, Answers, Check, Evaluation, Event, Host, Outcome, Reporting, TrainedModel};
@@ -41,8 +43,8 @@ pub fn run(
     let _lock = slot::lock(&graph.out)?;
     status::list(graph, &options.command)?;
     let redone = options.redoes(graph, end);
-    let (worst, serving) = (Outcome::Complete, Serving::default());
-    let mut drive = Drive { graph, stages, options, host, observer, worst, serving };
+    let (worst, serving, verdicts) = (Outcome::Complete, Serving::default(), BTreeMap::new());
+    let mut drive = Drive { graph, stages, options, host, observer, worst, serving, verdicts };
     if let Some(fleet) = redone.iter().find_map(|stage| stage.fleet()) {
         // Nothing is moved for what is refused afterwards.
         drive.same_answers(fleet, &redone)?;
@@ -50,8 +52,8 @@ pub fn run(
     replacement::replace(graph, &redone, options.yes, &mut |stage, to| {
         drive.observer.event(stage, Event::Discarded("asked to do it again", to));
     })?;
-    for stage in stages {
-        let outcome = drive.stage(stage)?;
+    for number in 0..stages.len() {
+        let outcome = drive.stage(number)?;
         // A stage may have been too near its end to notice.
         let outcome = if drive.host.is_stopped() { Outcome::Interrupted } else { outcome };
         drive.worst = drive.worst.max(outcome);
@@ -73,17 +75,32 @@ struct Drive<'a> {
     /// The worst outcome so far.
     worst: Outcome,
     serving: Serving,
+    /// Verdicts on stages, by their numbers, that no work since has changed.
+    verdicts: BTreeMap<usize, Verdict>,
 }
 
 impl<'a> Drive<'a> {
-    fn stage(&mut self, stage: &'a Stage) -> Result<Outcome, Error> {
+    fn stage(&mut self, number: usize) -> Result<Outcome, Error> {
+        let stage = &self.stages[number];
         match stage.slot() {
             Some(_) if !self.options.selects(stage) => Ok(Outcome::Complete),
-            Some(slot) => self.run_cached(stage, slot),
+            Some(slot) => self.run_cached(number, slot),
             // The machine is checked only if any stage is still to run.
             None if is_preflight(stage) && !self.has_work()? => Ok(Outcome::Complete),
             None => self.run_work(stage, &self.graph.out),
         }
+    }
+
+    /// The verdict on a stage whose result is kept.
+    fn verdict(&mut self, number: usize, slot: &Slot) -> Result<Verdict, Error> {
+        if let Some(known) = self.verdicts.get(&number) {
+            return Ok(known.clone());
+        }
+        let stage = &self.stages[number];
+        self.observer.event(stage, Event::Busy(VERIFYING));
+        let verdict = Verdict::of(stage, slot, &self.graph.out, self.options.any_code, self.host)?;
+        self.verdicts.insert(number, verdict.clone());
+        Ok(verdict)
     }
 
     /// Does the work of a stage, in a folder.
@@ -114,11 +131,11 @@ impl<'a> Drive<'a> {
 
     /// Whether any selected stage is still to run.
     fn has_work(&mut self) -> Result<bool, Error> {
-        for stage in self.stages.iter().filter(|stage| self.options.selects(stage)) {
-            let Some(slot) = stage.slot() else { continue };
-            self.observer.event(stage, Event::Busy(VERIFYING));
-            let is_done = slot.state(self.options.any_code) == State::Done;
-            if !is_done || stage.work().missing(self.host)?.is_some() {
+        for (number, stage) in self.stages.iter().enumerate().filter(|(_, stage)| self.options.selects(stage))
+        {
+            if let Some(slot) = stage.slot()
+                && self.verdict(number, slot)? != Verdict::Keep
+            {
                 return Ok(true);
             }
         }
@@ -126,32 +143,32 @@ impl<'a> Drive<'a> {
     }
 
     /// Runs a stage whose result is kept, unless it is done already.
-    fn run_cached(&mut self, stage: &'a Stage, slot: &Slot) -> Result<Outcome, Error> {
+    fn run_cached(&mut self, number: usize, slot: &Slot) -> Result<Outcome, Error> {
+        let stage = &self.stages[number];
         self.observer.event(stage, Event::Busy(VERIFYING));
         let fleet = stage.fleet();
         if let Some(fleet) = fleet {
             self.refuse_mixture(fleet)?;
         }
-        match slot.state(self.options.any_code) {
-            State::Done => match stage.work().damage(&self.graph.out) {
-                None => {
-                    let Some(gone) = stage.work().missing(self.host)? else {
-                        tracing::info!(stage = stage.name(), "done before");
-                        self.observer.event(stage, Event::Kept);
-                        return Ok(Outcome::Complete);
-                    };
-                    let note = format!("done before, but {gone}: fetching what is missing");
-                    self.observer.event(stage, Event::Note(&note));
-                }
-                Some(why) => self.discard(stage, slot, &why)?,
-            },
-            // The failure that ended the evaluation before would end this one as well.
-            _ if self.worst == Outcome::Down && stage.kind::<Evaluation>().is_some() => {
-                return Ok(Outcome::Complete);
+        let verdict = self.verdict(number, slot)?;
+        if verdict == Verdict::Keep {
+            tracing::info!(stage = stage.name(), "done before");
+            self.observer.event(stage, Event::Kept);
+            return Ok(Outcome::Complete);
+        }
+        // The failure that ended the evaluation before would end this one as well.
+        if self.worst == Outcome::Down && stage.kind::<Evaluation>().is_some() {
+            return Ok(Outcome::Complete);
+        }
+        // What builds on it is looked at again.
+        self.verdicts.clear();
+        match verdict {
+            Verdict::Redo(why) => self.discard(stage, slot, &why)?,
+            Verdict::Resume(Some(gone)) => {
+                let note = format!("done before, but {gone}: fetching what is missing");
+                self.observer.event(stage, Event::Note(&note));
             }
-            State::Unusable(_) if stage.work().verifies_itself() => {}
-            State::Unusable(why) => self.discard(stage, slot, &why)?,
-            State::New | State::Begun => {}
+            Verdict::Resume(None) | Verdict::Keep => {}
         }
         self.ready(stage)?;
         let write = |source| Error::Write { path: slot.folder().to_owned(), source };

@@ -30,6 +30,7 @@ pub mod slot;
 pub mod stages;
 pub mod status;
 pub mod target;
+mod verdict;
 pub mod work;
 
 pub use error::{Error, RecipeError};

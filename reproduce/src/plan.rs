@@ -177,7 +177,7 @@ mod tests {
     /// A plan without numbers, folders, and names of the recipe and its model, and a hash of the names of the folders.
     fn without_folders(graph: &Graph) -> (String, String) {
         let (mut plan, mut names) = (graph.plan(&|_| true).replace(&graph.recipe, "RECIPE"), String::new());
-        for model in Recipe::load(&graph.recipe).unwrap().model {
+        if let Some(model) = Recipe::load(&graph.recipe).unwrap().model {
             plan = plan.replace(&model, "MODEL");
         }
         for folder in graph.stages().iter().filter_map(Stage::folder) {

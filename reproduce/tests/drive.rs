@@ -429,7 +429,9 @@ fn a_server_that_hangs_is_replaced_and_the_evaluation_continues() {
     let folder = tempfile::tempdir().unwrap();
     let mut graph = listening(folder.path());
     let recipe = folder.path().join("hangs.toml");
-    let text = format!("extends = \"small.toml\"\nserve = {{ hang_seconds = 2, environment = {{ {HANGS} = \"1\" }} }}\n");
+    let text = format!(
+        "extends = \"small.toml\"\nserve = {{ hang_seconds = 2, environment = {{ {HANGS} = \"1\" }} }}\n"
+    );
     std::fs::write(&recipe, text).unwrap();
     graph = Recipe::load(recipe.to_str().unwrap()).unwrap().graph(&GraphOptions::new(&graph.out)).unwrap();
     let (mut host, mut lines) = (Noting { waits: true, ..Noting::default() }, Lines::default());

@@ -224,13 +224,16 @@ impl Builder<'_> {
         self.wrong(stage, message)
     }
 
-    /// What is wrong with a stage.
     pub(super) fn wrong(&self, stage: &Stage, message: impl std::fmt::Display) -> RecipeError {
-        self.recipe.invalid(format!("stage `{}`: {message}", stage.name))
+        self.recipe.wrong(stage, message)
     }
 
     /// Settings as the type of what reads them.
-    pub(super) fn typed<T: DeserializeOwned>(&self, stage: &Stage, settings: Table) -> Result<T, RecipeError> {
+    pub(super) fn typed<T: DeserializeOwned>(
+        &self,
+        stage: &Stage,
+        settings: Table,
+    ) -> Result<T, RecipeError> {
         settings.try_into().map_err(|error: toml::de::Error| self.wrong(stage, error.message()))
     }
 
@@ -241,12 +244,20 @@ impl Builder<'_> {
         settings: &mut Table,
         name: &str,
     ) -> Result<T, RecipeError> {
-        let value = settings.remove(name).ok_or_else(|| self.wrong(stage, format!("missing field `{name}`")))?;
-        value.try_into().map_err(|error: toml::de::Error| self.wrong(stage, format!("{name}: {}", error.message())))
+        let value =
+            settings.remove(name).ok_or_else(|| self.wrong(stage, format!("missing field `{name}`")))?;
+        value
+            .try_into()
+            .map_err(|error: toml::de::Error| self.wrong(stage, format!("{name}: {}", error.message())))
     }
 
     /// A setting that names a path: in the folder of an input, or of this machine.
-    pub(super) fn path(&self, stage: &Stage, settings: &mut Table, name: &str) -> Result<PathBuf, RecipeError> {
+    pub(super) fn path(
+        &self,
+        stage: &Stage,
+        settings: &mut Table,
+        name: &str,
+    ) -> Result<PathBuf, RecipeError> {
         let value: Value = self.take(stage, settings, name)?;
         match reference(&value) {
             Some((input, below)) => {

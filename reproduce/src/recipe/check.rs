@@ -42,7 +42,9 @@ impl Recipe {
             let (table, sizes): (_, &[&str]) = match stage.does {
                 Some(Method::World) => ("world", &["videos", "questions"]),
                 Some(Method::TrainingData) => ("data", &["videos", "rows", "prompts"]),
-                Some(Method::Evaluate) if self.is_in_process() => ("evaluate", &["nframes", "max_turns", "max_tokens"]),
+                Some(Method::Evaluate) if self.is_in_process() => {
+                    ("evaluate", &["nframes", "max_turns", "max_tokens"])
+                }
                 _ => continue,
             };
             let settings = self.settings(stage);
@@ -76,7 +78,9 @@ impl Recipe {
                     _ => (&trained, "a reinforcement learning or a measurement"),
                 };
                 if let Some(name) = a.iter().chain([b]).find(|name| !known.contains(&name.as_str())) {
-                    return Err(format!("[[predictions]] `{title}`: {figure} of `{name}`, which is not {what}"));
+                    return Err(format!(
+                        "[[predictions]] `{title}`: {figure} of `{name}`, which is not {what}"
+                    ));
                 }
             }
         }

@@ -60,7 +60,7 @@ fn known<'a, T>(field: &str, name: &str, all: impl Iterator<Item = (&'a str, T)>
 impl Recipe {
     /// How the evaluation of a stage is asked.
     fn asked(&self, stage: &Stage) -> Result<Asked, RecipeError> {
-        let wrong = |message: String| self.invalid(format!("stage `{}`: {message}", stage.name));
+        let wrong = |message: String| self.wrong(stage, message);
         let mut settings = self.settings(stage);
         without(&mut settings, &["enabled", "splits", "world", "model"]);
         let mut text = |name: &str| settings.remove(name).and_then(|value| value.as_str().map(str::to_owned));
@@ -95,7 +95,9 @@ impl Recipe {
         let stages = self.select(&GraphOptions::new("")).unwrap_or_default();
         let evaluations = stages.iter().filter(|stage| stage.does == Some(Method::Evaluate));
         let asked = evaluations.filter_map(|stage| self.asked(stage).ok());
-        asked.filter_map(|asked| Some((asked.config.paper_row.clone()?, asked.protocol().map(str::to_owned)))).collect()
+        asked
+            .filter_map(|asked| Some((asked.config.paper_row.clone()?, asked.protocol().map(str::to_owned))))
+            .collect()
     }
 
     /// The splits that some stages evaluate.
@@ -146,8 +148,10 @@ impl Recipe {
             gb: std::collections::BTreeMap<String, u64>,
         }
         let settings: Result<Settings, toml::de::Error> = self.fetch.clone().try_into();
-        let Settings { items, gb, .. } = settings.map_err(|error| self.invalid(format!("[fetch]: {}", error.message())))?;
-        let item = |name: &str| Item { target: Target::named(name), gb: gb.get(name).copied().unwrap_or_default() };
+        let Settings { items, gb, .. } =
+            settings.map_err(|error| self.invalid(format!("[fetch]: {}", error.message())))?;
+        let item =
+            |name: &str| Item { target: Target::named(name), gb: gb.get(name).copied().unwrap_or_default() };
         if let Some(listed) = items {
             let mut items: Vec<Item> = listed.iter().map(|name| item(name)).collect();
             if options.skip_sft {
@@ -164,7 +168,9 @@ impl Recipe {
             // The size of another model is not known.
             gb: if self.naming(model) == Naming::Same { item("model").gb } else { 0 },
         });
-        Ok(Fetch { items: model.into_iter().chain(self.splits(stages).iter().map(|split| item(split))).collect() })
+        Ok(Fetch {
+            items: model.into_iter().chain(self.splits(stages).iter().map(|split| item(split))).collect(),
+        })
     }
 
     /// What the machine needs with these flags. An engine that runs on the CPU needs no GPU, and a server of the user
@@ -201,7 +207,9 @@ impl Recipe {
         let place = format!("the model is {} in the place of {of}", model_name(model));
         match self.naming(model) {
             Naming::Same => None,
-            Naming::Other => Some((Naming::Other, format!("{place}: no score stands beside a published one"))),
+            Naming::Other => {
+                Some((Naming::Other, format!("{place}: no score stands beside a published one")))
+            }
             Naming::Unknown => {
                 Some((Naming::Unknown, format!("{place}; its name does not say whether they are the same")))
             }
@@ -218,7 +226,11 @@ impl Recipe {
 impl Builder<'_> {
     /// Adds the checks of the texts of agents; returns them with the check of the release's, or the first of theirs where
     /// every run has its own.
-    pub(super) fn check_protocol(&mut self, stage: &Stage, inputs: &mut Vec<StageId>) -> Result<Option<Check>, Error> {
+    pub(super) fn check_protocol(
+        &mut self,
+        stage: &Stage,
+        inputs: &mut Vec<StageId>,
+    ) -> Result<Option<Check>, Error> {
         let evaluations = self.stages.iter().filter(|stage| stage.does == Some(Method::Evaluate));
         let asked = evaluations.map(|stage| self.recipe.asked(stage)).collect::<Result<Vec<_>, _>>()?;
         let mut agents: Vec<&str> = Vec::new();
@@ -248,9 +260,14 @@ impl Builder<'_> {
     }
 
     /// The model that a stage serves, and the folder of the stage that makes it.
-    pub(super) fn served_model(&self, stage: &Stage, settings: &mut Table) -> Result<(String, Option<PathBuf>), Error> {
+    pub(super) fn served_model(
+        &self,
+        stage: &Stage,
+        settings: &mut Table,
+    ) -> Result<(String, Option<PathBuf>), Error> {
         let made = settings.contains_key("model").then(|| self.path(stage, settings, "model")).transpose()?;
-        let given = self.options.model.clone().or_else(|| made.as_ref().map(|model| model.display().to_string()));
+        let given =
+            self.options.model.clone().or_else(|| made.as_ref().map(|model| model.display().to_string()));
         let model = given.or_else(|| self.recipe.model.clone());
         Ok((model.ok_or_else(|| self.wrong(stage, "missing field `model`"))?, made))
     }
@@ -262,7 +279,11 @@ impl Builder<'_> {
     }
 
     /// An evaluation of a model in this process.
-    pub(super) fn evaluate_here(&self, stage: &Stage, mut settings: Table) -> Result<Evaluation, RecipeError> {
+    pub(super) fn evaluate_here(
+        &self,
+        stage: &Stage,
+        mut settings: Table,
+    ) -> Result<Evaluation, RecipeError> {
         let model = settings.get("model").and_then(select::reference).map(|(model, _)| model.to_owned());
         let world = self.path(stage, &mut settings, "world")?;
         let folder = self.path(stage, &mut settings, "model")?;
@@ -300,7 +321,8 @@ impl Builder<'_> {
 
     /// What the answers of an evaluation in this process depend on: settings of all, then its own.
     fn answers_depend_on(&self, stage: &Stage, model: Option<String>) -> Json {
-        let mut all: Vec<&str> = vec!["profile", "nframes", "max_turns", "max_parallel", "max_tokens", "splits"];
+        let mut all: Vec<&str> =
+            vec!["profile", "nframes", "max_turns", "max_parallel", "max_tokens", "splits"];
         let table = &self.recipe.evaluate;
         let rest = table.keys().map(String::as_str).filter(|name| *name != "world" && *name != "enabled");
         let rest: Vec<&str> = rest.filter(|name| !all.contains(name)).collect();
@@ -309,7 +331,9 @@ impl Builder<'_> {
             all.iter().filter_map(|name| Some(((*name).to_owned(), json!(table.get(*name)?)))).collect();
         let own = &stage.settings;
         let mut run = json!({ "name": stage.name, "model": model, "mode": own.get("mode"), "max_parallel": own.get("max_parallel") });
-        for (name, value) in own.iter().filter(|(name, _)| !["world", "enabled", "model", "mode", "max_parallel"].contains(&name.as_str())) {
+        for (name, value) in own.iter().filter(|(name, _)| {
+            !["world", "enabled", "model", "mode", "max_parallel"].contains(&name.as_str())
+        }) {
             run[name] = json!(value);
         }
         run["full"] = json!(stage.full);
@@ -318,7 +342,8 @@ impl Builder<'_> {
 
     /// An evaluation of a served model.
     pub(super) fn evaluate_served(&self, stage: &Stage) -> Result<Evaluation, RecipeError> {
-        let served = self.served(stage).ok_or_else(|| self.wrong(stage, "no stage before it serves a model"))?;
+        let served =
+            self.served(stage).ok_or_else(|| self.wrong(stage, "no stage before it serves a model"))?;
         let mut asked = self.recipe.asked(stage)?;
         if self.is_other {
             asked.config.paper_row = None;
@@ -327,7 +352,8 @@ impl Builder<'_> {
         let title = format!("{}: {}", splits.join(", "), describe(&asked));
         let (model, made) = served.served.as_ref().expect("it serves");
         // Answers of another training are others, wherever its model lies.
-        let made_by = made.as_ref().and_then(|model| model.parent()?.file_name()).map(|name| name.to_string_lossy());
+        let made_by =
+            made.as_ref().and_then(|model| model.parent()?.file_name()).map(|name| name.to_string_lossy());
         let command = match &made_by {
             Some(stage) => json!({ "command": self.options.selection, "trained": stage }),
             None => self.options.selection.clone(),

@@ -33,6 +33,8 @@ const BASES: [(&str, &str); 2] = [
 pub(super) struct Source {
     /// Where it is from, for messages.
     pub(super) file: String,
+    /// Empty for one of this build.
+    pub(super) text: String,
     pub(super) table: Table,
 }
 
@@ -67,10 +69,10 @@ pub(super) fn built_in() -> Result<Vec<(String, Table)>, RecipeError> {
 pub(super) fn find(name: &str, folder: &Path, is_extended: bool) -> Result<Source, RecipeError> {
     let file = format!("recipe {name}");
     if let Some((_, table)) = built_in()?.into_iter().find(|(known, _)| known == name) {
-        return Ok(Source { file, table });
+        return Ok(Source { file, text: String::new(), table });
     }
     if let Some((_, text)) = BASES.into_iter().find(|(base, _)| is_extended && *base == name) {
-        return Ok(Source { table: parse(&file, text)?, file });
+        return Ok(Source { table: parse(&file, text)?, text: String::new(), file });
     }
     let path = folder.join(name);
     let file = path.display().to_string();
@@ -101,7 +103,7 @@ impl Source {
         parse::<Recipe>(file, text)?;
         let stem = Path::new(file).file_stem().unwrap_or_default().to_string_lossy();
         table.entry("name").or_insert_with(|| stem.as_ref().into());
-        Ok(Self { file: file.to_owned(), table })
+        Ok(Self { file: file.to_owned(), text: text.to_owned(), table })
     }
 
     /// The recipe over all that it extends.
@@ -111,7 +113,8 @@ impl Source {
     pub(super) fn merged(self) -> Result<Self, RecipeError> {
         let (mut layers, mut names) = (vec![self.table], Vec::new());
         let mut file = self.file.clone();
-        while let Some(Value::String(parent)) = layers.last().and_then(|layer| layer.get("extends")).cloned() {
+        while let Some(Value::String(parent)) = layers.last().and_then(|layer| layer.get("extends")).cloned()
+        {
             let folder = Path::new(&file).parent().unwrap_or(Path::new("")).to_owned();
             let source = find(&parent, &folder, true)?;
             names.push(std::mem::replace(&mut file, source.file));
@@ -126,7 +129,28 @@ impl Source {
             merge(&mut table, layer);
         }
         table.remove("extends");
-        Ok(Self { file: self.file, table })
+        Ok(Self { file: self.file, text: self.text, table })
+    }
+}
+
+/// The field that a message of serde says is unknown.
+pub(super) fn unknown_field(message: &str) -> Option<&str> {
+    Some(message.split_once("unknown field `")?.1.split_once('`')?.0)
+}
+
+/// An error about an unknown field with its line, where one line of the text alone has a field of this name.
+pub(super) fn with_line(error: RecipeError, text: &str) -> RecipeError {
+    let RecipeError::Invalid { file, message, .. } = &error else { return error };
+    let Some(field) = unknown_field(message) else { return error };
+    let has_it = |line: &str| {
+        let mut keys = line.split(['{', ',']).filter_map(|part| part.split_once('='));
+        keys.any(|(key, _)| key.trim().rsplit('.').next() == Some(field))
+    };
+    let lines: Vec<usize> =
+        text.lines().zip(1..).filter(|(line, _)| has_it(line)).map(|(_, line)| line).collect();
+    match lines[..] {
+        [line] => RecipeError::invalid(file, format!("line {line}: {message}")),
+        _ => error,
     }
 }
 
@@ -139,7 +163,9 @@ pub(super) fn merge(into: &mut Table, from: Table) {
     for (name, value) in from {
         match (into.get_mut(&name), value) {
             (Some(Value::Table(into)), Value::Table(from))
-                if KINDS.iter().all(|field| from.get(*field).is_none_or(|kind| into.get(*field) == Some(kind))) =>
+                if KINDS
+                    .iter()
+                    .all(|field| from.get(*field).is_none_or(|kind| into.get(*field) == Some(kind))) =>
             {
                 merge(into, from);
             }

@@ -96,14 +96,16 @@ impl Recipe {
     }
 
     fn of(source: Source) -> Result<Self, RecipeError> {
-        let Source { file, table } = source.merged()?;
+        let text = source.text.clone();
+        let Source { file, table, .. } = source.merged()?;
         let recipe: Result<Self, _> = table.try_into();
-        let recipe = recipe.map_err(|error: toml::de::Error| RecipeError::invalid(&file, error.to_string()))?;
+        let recipe =
+            recipe.map_err(|error: toml::de::Error| RecipeError::invalid(&file, error.to_string()))?;
         if let Some(missing) = recipe.missing {
             return Err(RecipeError::Missing { name: recipe.name, missing });
         }
         let recipe = Self { source: file, ..recipe };
-        recipe.check()?;
+        recipe.check().map_err(|error| file::with_line(error, &text))?;
         Ok(recipe)
     }
 
@@ -118,7 +120,9 @@ impl Recipe {
     pub fn protocol_of_row(row: &str) -> Option<String> {
         for name in Self::names() {
             let Ok(recipe) = Self::load(&name) else { continue };
-            if let Some(protocol) = recipe.protocols().into_iter().find_map(|(of, protocol)| (of == row).then_some(protocol)) {
+            if let Some(protocol) =
+                recipe.protocols().into_iter().find_map(|(of, protocol)| (of == row).then_some(protocol))
+            {
                 return Some(protocol.unwrap_or_else(|| RELEASE.name.to_owned()));
             }
         }
@@ -140,29 +144,41 @@ impl Recipe {
         self.does(Method::is_launched)
     }
 
+    /// What is wrong with a stage, or with the table of all that do the same.
+    fn wrong(&self, stage: &Stage, message: impl std::fmt::Display) -> RecipeError {
+        let message = message.to_string();
+        let table = stage.does.and_then(|method| self.table(method));
+        let field = file::unknown_field(&message).filter(|field| !stage.settings.contains_key(*field));
+        match table.filter(|(_, table)| field.is_some_and(|field| table.contains_key(field))) {
+            Some((table, _)) => self.invalid(format!("[{table}] {message}")),
+            None => self.invalid(format!("stage `{}`: {message}", stage.name)),
+        }
+    }
+
     fn does(&self, is_wanted: impl Fn(Method) -> bool) -> bool {
         self.stages.iter().filter_map(|stage| stage.does).any(is_wanted)
     }
 
     /// The settings of a stage: its own over those of all that do the same.
     fn settings(&self, stage: &Stage) -> Table {
-        let mut settings = stage.does.and_then(|method| self.table(method)).cloned().unwrap_or_default();
+        let table = stage.does.and_then(|method| self.table(method));
+        let mut settings = table.map(|(_, table)| table.clone()).unwrap_or_default();
         file::merge(&mut settings, stage.settings.clone());
         settings
     }
 
-    /// Settings of all stages that do the same.
-    fn table(&self, method: Method) -> Option<&Table> {
+    /// Settings of all stages that do the same, and where they stand.
+    fn table(&self, method: Method) -> Option<(&'static str, &Table)> {
         Some(match method {
-            Method::Preflight => &self.preflight,
-            Method::Fetch => &self.fetch,
-            Method::Serve => &self.serve,
-            Method::Evaluate => &self.evaluate,
-            Method::World => &self.world,
-            Method::TrainingData => &self.data,
-            Method::Sft | Method::Curriculum | Method::LaunchSft | Method::Merge => &self.sft,
-            Method::Rl | Method::LaunchRl | Method::Pick => &self.rl,
-            Method::Measure => &self.measure,
+            Method::Preflight => ("preflight", &self.preflight),
+            Method::Fetch => ("fetch", &self.fetch),
+            Method::Serve => ("serve", &self.serve),
+            Method::Evaluate => ("evaluate", &self.evaluate),
+            Method::World => ("world", &self.world),
+            Method::TrainingData => ("data", &self.data),
+            Method::Sft | Method::Curriculum | Method::LaunchSft | Method::Merge => ("sft", &self.sft),
+            Method::Rl | Method::LaunchRl | Method::Pick => ("rl", &self.rl),
+            Method::Measure => ("measure", &self.measure),
             _ => return None,
         })
     }

@@ -33,7 +33,8 @@ impl Recipe {
         let mut left_out: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for stage in &self.stages {
             let name = &stage.name;
-            let method = stage.does.ok_or_else(|| self.invalid(format!("stage `{name}`: missing field `does`")))?;
+            let method =
+                stage.does.ok_or_else(|| self.invalid(format!("stage `{name}`: missing field `does`")))?;
             let mut made = self.with_flags(stage.clone(), options);
             let settings = self.settings(&made);
             self.check_inputs(stage, &settings, &stages, &left_out)?;
@@ -44,7 +45,8 @@ impl Recipe {
                 None => vec![input],
             });
             for input in all {
-                let is_engine = stages.iter().any(|made| made.name == input && made.does == Some(Method::Environments));
+                let is_engine =
+                    stages.iter().any(|made| made.name == input && made.does == Some(Method::Environments));
                 let is_needed = method != Method::Serve || !is_engine || self.installs(options)?;
                 if is_needed && !made.inputs.contains(&input) {
                     made.inputs.push(input);

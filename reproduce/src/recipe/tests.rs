@@ -83,53 +83,63 @@ fn a_recipe_extends_a_file_beside_it_and_never_itself() {
 
 #[test]
 fn a_field_that_is_wrong_is_named_with_its_neighbour() {
-    for (text, words) in [
-        ("extends = \"paravt-8b\"\n[evaluate]\nmax_turn = 3\n", "did you mean `max_turns`?"),
-        ("extends = \"paravt-8b\"\nmodl = \"o/m\"\n", "line 2"),
-        ("extends = \"paravt-8b\"\nmodl = \"o/m\"\n", "did you mean `model`?"),
-        ("extends = \"paravt-8b-train\"\n[sft]\nsetps = 3\n", "did you mean `steps`?"),
-        ("extends = \"paravt-nano\"\n[rl.rollout]\nthink_prefx = true\n", "did you mean `think_prefix`?"),
-        ("extends = \"paravt-8b\"\n[serve]\nengine = \"tgi\"\n", "expected vllm, sglang, transformers or candle"),
-        ("extends = \"paravt-8b\"\nmatrix.run = [{ name = \"a\", protocol = \"conann\" }]\n", "found `conann`"),
-        ("extends = \"paravt-8b\"\nmatrix.run = [{ name = \"a\", filled = \"sage\" }]\n", "expected one of paravt+"),
-        ("kind = \"served\"\nmodel = \"o/m\"\n", "write `extends = \"served\"`"),
-        ("title = \"x\"\n", "no [[stages]]: write `extends = \"served\"`"),
-        ("extends = \"paravt-8b\"\n[[stages]]\nname = \"data\"\ninputs = [\"fecth\"]\n", "did you mean `fetch`?"),
-        ("extends = \"paravt-8b\"\n[[stages]]\nname = \"fetch\"\ninputs = [\"data\"]\n", "`fetch` builds on `data`, which is"),
-        ("extends = \"paravt-8b\"\n[[stages]]\nname = \"far\"\n", "stage `far`: missing field `does`"),
-        ("extends = \"paravt-8b\"\n[[stages]]\nname = \"far\"\ndoes = \"fli\"\n", "unknown variant `fli`"),
-        ("extends = \"paravt-8b\"\n[[stages]]\nname = \"a\"\ndoes = \"sft\"\nmatrix = [\"x\"]\n[[stages]]\nname = \"b\"\ndoes = \"exam\"\nmodel = \"{a}\"\n", "no axis `x`"),
-        ("extends = \"paravt-nano\"\n[[stages]]\nname = \"with-tool\"\nmodel = \"{gone}/final\"\n", "`gone`"),
-        ("extends = \"paravt-nano\"\n[[stages]]\nname = \"with-tool\"\nmodel = \"{grpo}/final\"\n", "`full = true`"),
-        ("extends = \"paravt-nano\"\nsft.save_every = 0\n", "`sft.save_every` is 0"),
-        ("extends = \"paravt-nano\"\nrl.prompts_per_step = 0\n", "`rl.prompts_per_step` is 0"),
-        ("extends = \"paravt-nano\"\ndata.rows = 0\n", "`data.rows` is 0"),
-        ("extends = \"paravt-nano\"\nworld.videos = 0\n", "`world.videos` is 0"),
-        ("extends = \"paravt-nano\"\nevaluate.max_tokens = 0\n", "`evaluate.max_tokens` is 0"),
-        ("extends = \"paravt-nano\"\nevaluate.splits = []\n", "`splits` is empty"),
-        ("extends = \"paravt-nano\"\ncomparisons = [{ title = \"t\", a = \"gone\", b = \"no-tool\" }]\n", "names `gone`"),
-        ("extends = \"paravt-nano\"\n[[stages]]\nname = \"grpo\"\nrollout = { group_size = 0 }\n", "`rl.rollout.group_size` is 0"),
-        ("extends = \"paravt-nano\"\n[[predictions]]\ntitle = \"calls\"\ntests = [{ figure = \"kappa\", a = \"measured\", b = \"rl\", holds = { above = 0.5 }, fails = { below = 0 } }]\n", "kappa of `measured`, which is not a reinforcement"),
-        ("extends = \"paravt-8b-train\"\n[sft]\nstop_after = 450\n", "step 450 has no checkpoint"),
-        ("extends = \"paravt-8b-train\"\n[rl]\ntrainers = 3\n", "prompts = 7 cannot be shared by trainers = 3"),
-        ("extends = \"paravt-8b-train\"\n[rl]\npick = 55\n", "pick = 55 has no checkpoint"),
-        ("extends = \"paravt-8b-train\"\n[engines.watch]\nstall_seconds = -1.0\n", "stall_seconds = -1"),
+    let gone = "tests = [{ figure = \"kappa\", a = \"gone\", b = \"rl\", holds = { above = 0.5 }, fails = { below = 0 } }]";
+    let gone = format!("[[predictions]]\ntitle = \"t\"\n{gone}");
+    for (of, text, words) in [
+        ("paravt-8b", "evaluate.max_turn = 3", "did you mean `max_turns`?"),
+        ("paravt-8b", "evaluate.max_turn = 3", "my.toml: line 2: [evaluate] unknown field `max_turn`"),
+        ("paravt-8b", "modl = \"o/m\"", "line 2"),
+        ("paravt-8b", "modl = \"o/m\"", "did you mean `model`?"),
+        ("paravt-8b", "serve.engine = \"tgi\"", "expected vllm, sglang, transformers or candle"),
+        ("paravt-8b", "matrix.run = [{ name = \"a\", protocol = \"conann\" }]", "found `conann`"),
+        ("paravt-8b", "matrix.run = [{ name = \"a\", filled = \"sage\" }]", "expected one of paravt+"),
+        ("paravt-8b", "stages = [{ name = \"data\", inputs = [\"fecth\"] }]", "did you mean `fetch`?"),
+        (
+            "paravt-8b",
+            "stages = [{ name = \"fetch\", inputs = [\"data\"] }]",
+            "`fetch` builds on `data`, which",
+        ),
+        ("paravt-8b", "stages = [{ name = \"far\" }]", "stage `far`: missing field `does`"),
+        ("paravt-8b", "stages = [{ name = \"far\", does = \"fli\" }]", "unknown variant `fli`"),
+        ("paravt-8b", "stages = [{ name = \"a\", does = \"base\", matrix = [\"x\"] }]", "no axis `x`"),
+        ("paravt-8b", "kind = \"served\"", "write `extends = \"served\"`"),
+        ("paravt-nano", "stages = [{ name = \"no-tool\", model = \"{gone}/final\" }]", "`gone`"),
+        ("paravt-nano", "stages = [{ name = \"no-tool\", model = \"{grpo}/final\" }]", "`full = true`"),
+        (
+            "paravt-nano",
+            "stages = [{ name = \"grpo\", rollout = { group_size = 0 } }]",
+            "`rl.rollout.group_size` is 0",
+        ),
+        ("paravt-nano", "rl.rollout.think_prefx = true", "did you mean `think_prefix`?"),
+        ("paravt-nano", "sft.save_every = 0", "`sft.save_every` is 0"),
+        ("paravt-nano", "rl.prompts_per_step = 0", "`rl.prompts_per_step` is 0"),
+        ("paravt-nano", "data.rows = 0", "`data.rows` is 0"),
+        ("paravt-nano", "world.videos = 0", "`world.videos` is 0"),
+        ("paravt-nano", "evaluate.max_tokens = 0", "`evaluate.max_tokens` is 0"),
+        ("paravt-nano", "evaluate.splits = []", "`splits` is empty"),
+        ("paravt-nano", "comparisons = [{ title = \"t\", a = \"gone\", b = \"no-tool\" }]", "names `gone`"),
+        ("paravt-nano", &gone, "kappa of `gone`, which is not a reinforcement learning"),
+        ("paravt-8b-train", "sft.setps = 3", "did you mean `steps`?"),
+        ("paravt-8b-train", "sft.stop_after = 450", "step 450 has no checkpoint"),
+        ("paravt-8b-train", "rl.trainers = 3", "prompts = 7 cannot be shared by trainers = 3"),
+        ("paravt-8b-train", "rl.pick = 55", "pick = 55 has no checkpoint"),
+        ("paravt-8b-train", "engines.watch.stall_seconds = -1.0", "stall_seconds = -1"),
     ] {
-        let error = refused(text);
-        assert!(error.starts_with("my.toml: ") && error.contains(words), "{text}{error}");
+        let error = refused(&format!("extends = \"{of}\"\n{text}\n"));
+        assert!(error.starts_with("my.toml: ") && error.contains(words), "{text}: {error}");
     }
+    assert!(refused("title = \"x\"\n").contains("no [[stages]]: write `extends = \"served\"`"));
 }
 
 #[test]
 fn names_that_cannot_be_folders_are_refused() {
     for name in [".", "..", "../../up", "/abs", "a/b", ".hidden", "a b", "ü"] {
-        for (text, field) in [
-            (format!("extends = \"paravt-8b\"\nname = \"{name}\"\n"), "name `"),
-            (format!("extends = \"paravt-8b\"\nmatrix.run = [\"a\", \"/{name}\"]\n"), "[[stages]] name `/"),
-            (format!("extends = \"embedded\"\nworld = {{ videos = 1, questions = 1, seed = 1 }}\n[[stages]]\nname = \"{name}\"\ndoes = \"base\"\n"), "[[stages]] name `"),
+        for (field, text) in [
+            ("name", format!("name = \"{name}\"")),
+            ("[[stages]] name", format!("stages = [{{ name = \"{name}\", does = \"base\" }}]")),
         ] {
-            let error = refused(&text);
-            assert!(error.contains(field) && error.contains("cannot be the name of a folder"), "{error}");
+            let error = refused(&format!("extends = \"paravt-8b\"\n{text}\n"));
+            assert!(error.contains(&format!("{field} `{name}` cannot be the name of a folder")), "{error}");
         }
     }
     assert!(refused("extends = \"paravt-8b\"\nmatrix.run = [\"a\", \"a\"]\n").contains("used twice"));
@@ -202,7 +212,11 @@ fn rows_change_their_fields_and_nothing_else() {
         splits
     };
     let four = ["videomme", "videomme_wsub", "lvbench", "mlvu"];
-    assert_eq!([splits("paravt-8b-sequential"), splits("paravt-8b-sft")], [four, four], "the columns of Table 2");
+    assert_eq!(
+        [splits("paravt-8b-sequential"), splits("paravt-8b-sft")],
+        [four, four],
+        "the columns of Table 2"
+    );
     for (name, calls) in [("paravt-8b-sequential", 1), ("paravt-8b-sft", 5)] {
         let graph = graph(name, &out());
         assert!(configs(&graph).iter().all(|(_, asked)| asked.config.max_parallel() == calls), "{name}");
@@ -359,7 +373,10 @@ fn variants_of_the_training_share_its_sft() {
     }
     for name in ["paravt-8b-no-tool-reward", "paravt-8b-no-penalty"] {
         let error = Recipe::load(name).unwrap_err();
-        assert!(matches!(&error, RecipeError::Missing { missing, .. } if missing.contains("no switch")), "{error}");
+        assert!(
+            matches!(&error, RecipeError::Missing { missing, .. } if missing.contains("no switch")),
+            "{error}"
+        );
     }
 }
 
@@ -390,7 +407,8 @@ fn training_takes_the_gpus_that_this_process_may_use() {
 
 #[test]
 fn media_that_are_allowed_to_be_missing_are_a_deviation() {
-    let plan = |allow_missing| graph("paravt-8b-train", &GraphOptions { allow_missing, ..out() }).plan(&|_| true);
+    let plan =
+        |allow_missing| graph("paravt-8b-train", &GraphOptions { allow_missing, ..out() }).plan(&|_| true);
     assert!(plan(true).contains("deviates --allow-missing") && !plan(false).contains("--allow-missing"));
 }
 

@@ -61,7 +61,10 @@ impl Place {
 #[test]
 fn wrong_names_and_flags() {
     let place = Place::new();
-    place.write("wrong_field.toml", "name = \"mine\"\nextends = \"served\"\ntitle = \"Mine\"\nmodl = \"a/b\"\n");
+    place.write(
+        "wrong_field.toml",
+        "name = \"mine\"\nextends = \"served\"\ntitle = \"Mine\"\nmodl = \"a/b\"\n",
+    );
     place.write(
         "task.toml",
         "name = \"mine\"\nlayot = { annotations = [\"rows.json\"] }\n[row]\nkind = \"text\"\nvideo = \"v\"\nquestion = \"q\"\nanswer = \"a\"\n",

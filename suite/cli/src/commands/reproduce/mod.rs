@@ -302,7 +302,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let recipe = args.recipe()?;
     check_flags(args, recipe)?;
     args.backend.configure()?;
-    let compute = if recipe.is_in_process() { engines::compute(&args.backend.engine)? } else { Compute::cpu() };
+    let compute =
+        if recipe.is_in_process() { engines::compute(&args.backend.engine)? } else { Compute::cpu() };
     let options = args.options(recipe, &compute);
     let graph = recipe.graph(&options)?;
     let frames = Arc::new(args.dispatch.frames());

@@ -76,10 +76,16 @@ impl Recipe {
 impl Builder<'_> {
     fn add(&mut self, stage: &Stage) -> Result<StageId, Error> {
         let mut inputs: Vec<StageId> = stage.inputs.iter().map(|input| self.made[input].id).collect();
-        let inherited = stage.inputs.iter().find_map(|input| self.made[input].training.clone());
-        let mut made = Made { id: StageId::default(), served: None, fleet: None, training: inherited };
+        let training = stage.inputs.iter().find_map(|input| self.made[input].training.clone());
+        let mut made = Made { id: StageId::default(), served: None, fleet: None, training };
+        let mut about = None;
         let mut settings = self.recipe.settings(stage);
         settings.remove("enabled");
+        if let Some(field) =
+            settings.keys().find(|field| !stage.does.is_some_and(|method| method.reads(field)))
+        {
+            return Err(self.wrong(stage, format!("unknown field `{field}`, expected none")).into());
+        }
         let work: Arc<dyn Work> = match stage.does.expect("checked when it was selected") {
             Method::Preflight => Arc::new(Check::Machine(Box::new(self.preflight(settings, stage)?))),
             Method::CheckProtocol => match self.check_protocol(stage, &mut inputs)? {
@@ -100,9 +106,9 @@ impl Builder<'_> {
             Method::LaunchSft => Arc::new(self.launch_sft(stage, settings)?),
             Method::Merge => Arc::new(self.merge(stage, settings)?),
             Method::LaunchRl => {
-                let (launch, about) = self.launch_rl(stage, settings)?;
-                made.training = Some((PathBuf::new(), about));
-                Arc::new(launch)
+                let launch = self.launch_rl(stage, settings)?;
+                about = Some(launch.1);
+                Arc::new(launch.0)
             }
             Method::Pick => Arc::new(self.pick(stage, settings)?),
             Method::Serve => {
@@ -122,7 +128,18 @@ impl Builder<'_> {
                 let paper_row = self.recipe.paper_row.clone().filter(|_| is_published);
                 Arc::new(Reporting { page, paper_row })
             }
-            Method::Base => Arc::new(Generated::Base),
+            method => self.make_here(method, stage, settings)?,
+        };
+        made.id = self.graph.push(&stage.name, stage.seed, &inputs, work);
+        if let (Some(about), Some(folder)) = (about, self.graph[made.id].folder()) {
+            made.training = Some((folder.to_owned(), about));
+        }
+        self.note(stage, made)
+    }
+
+    /// What is generated and trained in this process.
+    fn make_here(&self, method: Method, stage: &Stage, mut settings: Table) -> Result<Arc<dyn Work>, Error> {
+        Ok(match method {
             Method::World => Arc::new(Generated::World(self.typed(stage, settings)?)),
             Method::TrainingData => {
                 let seed = stage.seed.unwrap_or_default();
@@ -162,13 +179,12 @@ impl Builder<'_> {
                 (config.rollout.think_prefix, config.rollout.frame_gating) = (false, false);
                 Arc::new(Measurement { config, model, data, prompts })
             }
-        };
-        made.id = self.graph.push(&stage.name, stage.seed, &inputs, work);
-        self.note(stage, made)
+            _ => Arc::new(Generated::Base),
+        })
     }
 
     /// Notes a stage that was added, for those after it.
-    fn note(&mut self, stage: &Stage, mut made: Made) -> Result<StageId, Error> {
+    fn note(&mut self, stage: &Stage, made: Made) -> Result<StageId, Error> {
         let (graph, id) = (&mut self.graph, made.id);
         graph.estimate(id, stage.estimate);
         graph.deviates(id, &stage.deviates);
@@ -181,9 +197,6 @@ impl Builder<'_> {
         }
         let runs = ["run", "split"].iter().filter_map(|axis| stage.place.get(*axis));
         graph.tag(id, &runs.map(String::as_str).collect::<Vec<_>>());
-        if let (Some(Method::LaunchRl), Some((folder, _))) = (stage.does, &mut made.training) {
-            *folder = graph[id].folder().map(Path::to_owned).unwrap_or_default();
-        }
         self.made.insert(stage.name.clone(), made);
         Ok(id)
     }

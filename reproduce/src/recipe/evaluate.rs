@@ -147,7 +147,9 @@ impl Recipe {
             items: Option<Vec<String>>,
             gb: std::collections::BTreeMap<String, u64>,
         }
-        let settings: Result<Settings, toml::de::Error> = self.fetch.clone().try_into();
+        let stage = self.stages.iter().find(|stage| stage.does == Some(Method::Fetch));
+        let settings = stage.map_or_else(|| self.fetch.clone(), |stage| self.settings(stage));
+        let settings: Result<Settings, toml::de::Error> = settings.try_into();
         let Settings { items, gb, .. } =
             settings.map_err(|error| self.invalid(format!("[fetch]: {}", error.message())))?;
         let item =

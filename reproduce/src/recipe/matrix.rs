@@ -66,6 +66,18 @@ impl Method {
             || matches!(self, Self::Sft | Self::LaunchSft | Self::Merge)
     }
 
+    /// Whether a stage may have a setting; of most, what they are read into knows.
+    pub(super) fn reads(self, setting: &str) -> bool {
+        match self {
+            Self::CheckProtocol | Self::CheckData | Self::Materialize | Self::Checkout => false,
+            Self::Report | Self::Base => false,
+            Self::Environments => setting == "install",
+            Self::Fresh => setting == "seed",
+            Self::Exam => ["model", "rows"].contains(&setting),
+            _ => true,
+        }
+    }
+
     /// Whether it trains in another program.
     pub(super) fn is_launched(self) -> bool {
         matches!(self, Self::LaunchSft | Self::Merge | Self::LaunchRl | Self::Pick)
@@ -101,9 +113,6 @@ pub(crate) struct Stage {
     /// Its place in the matrix.
     #[serde(skip)]
     pub(super) place: BTreeMap<String, String>,
-    /// Values of other axes that a value of its place goes with.
-    #[serde(skip)]
-    goes_with: Vec<(String, Vec<String>)>,
     /// Seed of its place.
     #[serde(skip)]
     pub(super) seed: Option<u64>,
@@ -157,9 +166,22 @@ impl Matrix {
                 all.extend(self.expand(&[self.at(&block[0], axis, value)], seeds)?);
             }
         }
-        all.retain(|stage| stage.goes_with.iter().all(|(axis, values)| is_among(stage, axis, values)));
-        all.retain(|stage| !self.exclude.iter().any(|place| is_at(stage, place)));
+        all.retain(|stage| self.has(&stage.place));
         Ok(all)
+    }
+
+    /// Whether a place is not excluded, and each of its values goes with those of the other axes.
+    fn has(&self, place: &BTreeMap<String, String>) -> bool {
+        let is_at = |axis: &String, value: &Value| place.get(axis).is_some_and(|at| *at == label(value));
+        let tables = place.iter().filter_map(|(axis, at)| {
+            self.axes.get(axis)?.iter().find(|value| label(value) == *at)?.as_table()
+        });
+        let goes_with = |axis: &String, values: &Value| match values {
+            Value::Array(values) if place.contains_key(axis) => values.iter().any(|value| is_at(axis, value)),
+            _ => true,
+        };
+        tables.flatten().all(|(axis, values)| goes_with(axis, values))
+            && !self.exclude.iter().any(|excluded| excluded.iter().all(|(axis, value)| is_at(axis, value)))
     }
 
     /// A stage at a value of its first axis.
@@ -171,14 +193,10 @@ impl Matrix {
         }
         match value {
             Value::Table(settings) => {
-                for (name, value) in settings.iter().filter(|(name, _)| *name != "name") {
-                    match value {
-                        Value::Array(values) if self.axes.contains_key(name) => {
-                            stage.goes_with.push((name.clone(), values.iter().map(label).collect()));
-                        }
-                        _ => drop(stage.settings.insert(name.clone(), value.clone())),
-                    }
-                }
+                let is_axis = |name: &String, value: &Value| value.is_array() && self.axes.contains_key(name);
+                let settings =
+                    settings.iter().filter(|(name, value)| *name != "name" && !is_axis(name, value));
+                stage.settings.extend(settings.map(|(name, value)| (name.clone(), value.clone())));
             }
             Value::String(_) => {}
             number => drop(stage.settings.insert(axis.to_owned(), number.clone())),
@@ -197,13 +215,4 @@ impl Stage {
     fn inner(&self) -> Self {
         Self { matrix: self.matrix[1..].to_vec(), ..self.clone() }
     }
-}
-
-/// Whether a stage is at one of some values of an axis, as far as it has a place there yet.
-fn is_among(stage: &Stage, axis: &str, values: &[String]) -> bool {
-    stage.place.get(axis).is_none_or(|at| values.contains(at))
-}
-
-fn is_at(stage: &Stage, place: &BTreeMap<String, Value>) -> bool {
-    place.iter().all(|(axis, value)| stage.place.get(axis).is_some_and(|at| *at == label(value)))
 }

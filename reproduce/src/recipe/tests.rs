@@ -102,6 +102,11 @@ fn a_field_that_is_wrong_is_named_with_its_neighbour() {
         ("paravt-8b", "stages = [{ name = \"far\" }]", "stage `far`: missing field `does`"),
         ("paravt-8b", "stages = [{ name = \"far\", does = \"fli\" }]", "unknown variant `fli`"),
         ("paravt-8b", "stages = [{ name = \"a\", does = \"base\", matrix = [\"x\"] }]", "no axis `x`"),
+        (
+            "paravt-8b",
+            "stages = [{ name = \"data\", split = \"mlvu\" }]",
+            "stage `data`: unknown field `split`",
+        ),
         ("paravt-8b", "kind = \"served\"", "write `extends = \"served\"`"),
         ("paravt-nano", "stages = [{ name = \"no-tool\", model = \"{gone}/final\" }]", "`gone`"),
         ("paravt-nano", "stages = [{ name = \"no-tool\", model = \"{grpo}/final\" }]", "`full = true`"),

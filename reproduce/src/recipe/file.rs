@@ -94,8 +94,9 @@ impl Source {
         if let Some(kind) = table.get("kind").and_then(Value::as_str) {
             let base = if kind == "trained" { "paravt-8b-train" } else { kind };
             let message = format!(
-                "the field `kind` is gone: write `extends = \"{base}\"`, and settings, runs and splits as in \
-                 suite/docs/recipes.md"
+                "the field `kind` is gone: write `extends = \"{base}\"`, [evaluate] for [defaults], `run` and `split` of \
+                 [matrix] for [[runs]] and [[splits]] or a stage for each run of the miniature, [preflight] and [fetch] with \
+                 `enabled = true` for [needs] and `fetch`"
             );
             return Err(RecipeError::invalid(file, message));
         }

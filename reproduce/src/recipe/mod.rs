@@ -7,6 +7,7 @@ mod file;
 mod launch;
 mod matrix;
 mod select;
+mod serve;
 #[cfg(test)]
 mod tests;
 

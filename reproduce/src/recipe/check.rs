@@ -1,6 +1,7 @@
 //! Checks a recipe before any stage runs: a value that would fail later is refused by its field.
 
 use paravt_reports::study::{ACCURACY, Prediction, Test};
+use paravt_suite::nearest;
 
 use super::{Method, Recipe};
 use crate::error::{Error, RecipeError};
@@ -17,6 +18,11 @@ impl Recipe {
         if self.stages.is_empty() {
             let message = "no [[stages]]: write `extends = \"served\"`, `\"embedded\"` or the name of a recipe, or list them";
             return Err(self.invalid(message));
+        }
+        if let Some(name) = self.matrix.stray(&self.stages) {
+            let axes = self.stages.iter().flat_map(|stage| &stage.matrix);
+            let hint = nearest::hint(nearest::nearest(name, axes.map(String::as_str)));
+            return Err(self.invalid(format!("[matrix] `{name}` is an axis of no stage{hint}")));
         }
         check_folder_name("name", &self.name).map_err(|message| self.invalid(message))?;
         self.check_sizes().map_err(|message| self.invalid(message))?;

@@ -143,6 +143,13 @@ fn label(value: &Value) -> String {
 }
 
 impl Matrix {
+    /// A name in it that is no axis of these stages.
+    pub(super) fn stray<'a>(&'a self, stages: &[Stage]) -> Option<&'a str> {
+        let all = self.axes.keys().chain(self.exclude.iter().flat_map(BTreeMap::keys));
+        let mut strays = all.filter(|name| !stages.iter().any(|stage| stage.matrix.contains(name)));
+        strays.next().map(String::as_str)
+    }
+
     /// The stages at all places; those of one seed before those of the next.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ impl Recipe {
         without(&mut settings, &["enabled", "model"]);
         let flags = settings.remove("flags");
         let serve: Result<Serve, toml::de::Error> = settings.try_into();
-        let mut serve = serve.map_err(|error| self.invalid(format!("[serve]: {}", error.message())))?;
+        let mut serve = serve.map_err(|error| self.invalid(format!("[serve] {}", error.message())))?;
         if let (Some(command), Some(flags)) = (&mut serve.command, flags.as_ref().and_then(Value::as_str)) {
             *command = format!("{command} {flags}");
         }
@@ -53,7 +53,7 @@ impl Recipe {
         let settings = stage.map_or_else(|| self.fetch.clone(), |stage| self.settings(stage));
         let settings: Result<Settings, toml::de::Error> = settings.try_into();
         let Settings { items, gb, .. } =
-            settings.map_err(|error| self.invalid(format!("[fetch]: {}", error.message())))?;
+            settings.map_err(|error| self.invalid(format!("[fetch] {}", error.message())))?;
         let item =
             |name: &str| Item { target: Target::named(name), gb: gb.get(name).copied().unwrap_or_default() };
         if let Some(listed) = items {

@@ -101,6 +101,8 @@ fn a_field_that_is_wrong_is_named_with_its_neighbour() {
             "stages = [{ name = \"data\", split = \"mlvu\" }]",
             "stage `data`: unknown field `split`",
         ),
+        ("paravt-8b", "matrix.runs = [\"a\"]", "`runs` is an axis of no stage\ndid you mean `run`?"),
+        ("paravt-8b", "matrix.exclude = [{ splits = \"mlvu\" }]", "did you mean `split`?"),
         ("paravt-8b", "kind = \"served\"", "write `extends = \"served\"`"),
         ("paravt-nano", "stages = [{ name = \"no-tool\", model = \"{gone}/final\" }]", "`gone`"),
         ("paravt-nano", "stages = [{ name = \"no-tool\", model = \"{grpo}/final\" }]", "`full = true`"),

@@ -11,10 +11,9 @@ use crate::provenance::{self, Provenance};
 use crate::replacement;
 use crate::servers::Fleet;
 use crate::slot::{self, Slot, State};
-use crate::stages::Prepare;
 use crate::status;
 use crate::verdict::Verdict;
-use crate::work::{Serving, StageContext};
+use crate::work::{Role, Serving, StageContext};
 
 pub use crate::host::{About, Answers, Check, Evaluation, Event, Host, Outcome, Reporting, TrainedModel};
 pub use crate::options::Options;
@@ -86,7 +85,7 @@ impl<'a> Drive<'a> {
             Some(_) if !self.options.selects(stage) => Ok(Outcome::Complete),
             Some(slot) => self.run_cached(number, slot),
             // The machine is checked only if any stage is still to run.
-            None if is_preflight(stage) && !self.has_work()? => Ok(Outcome::Complete),
+            None if stage.work().role() == Role::Preflight && !self.has_work()? => Ok(Outcome::Complete),
             None => self.run_work(stage, &self.graph.out),
         }
     }
@@ -110,7 +109,7 @@ impl<'a> Drive<'a> {
         let after = || stages.iter().skip_while(|other| !std::ptr::eq(*other, stage)).skip(1);
         let next = || {
             after().filter(|other| options.selects(other)).find_map(|other| {
-                let next = other.kind::<Evaluation>()?;
+                let next = other.evaluation()?;
                 (other.slot()?.state(options.any_code) != State::Done).then_some(next)
             })
         };
@@ -157,7 +156,7 @@ impl<'a> Drive<'a> {
             return Ok(Outcome::Complete);
         }
         // The failure that ended the evaluation before would end this one as well.
-        if self.worst == Outcome::Down && stage.kind::<Evaluation>().is_some() {
+        if self.worst == Outcome::Down && stage.work().role() == Role::Evaluate {
             return Ok(Outcome::Complete);
         }
         // What builds on it is looked at again.
@@ -266,9 +265,9 @@ impl<'a> Drive<'a> {
     /// What a stage builds on that is not done.
     fn missing(&self, stage: &Stage) -> Vec<&'a Stage> {
         let graph: &'a Graph = self.graph;
-        let serves = graph.inputs(stage).filter(|input| input.kind::<Fleet>().is_some());
+        let serves = graph.inputs(stage).filter(|input| input.work().role() == Role::Serve);
         let engines = serves.flat_map(|serve| graph.inputs(serve));
-        let engines = engines.filter(|input| input.kind::<Prepare>().is_some());
+        let engines = engines.filter(|input| input.work().role() == Role::Install);
         let is_done = |slot: &Slot| slot.state(self.options.any_code) == State::Done;
         let needed = graph.inputs(stage).chain(engines);
         needed.filter(|input| input.slot().is_some_and(|slot| !is_done(slot))).collect()
@@ -280,10 +279,6 @@ fn causes(error: &Error) -> String {
     let first: &dyn std::error::Error = error;
     let all = std::iter::successors(Some(first), |error| error.source());
     all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
-
-fn is_preflight(stage: &Stage) -> bool {
-    matches!(stage.kind(), Some(Check::Machine(_)))
 }
 
 impl Options {

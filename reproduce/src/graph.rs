@@ -126,7 +126,7 @@ impl Graph {
 
     /// All evaluations with the folders of their runs.
     pub fn evaluations(&self) -> impl Iterator<Item = (&Stage, &Evaluation, &Path)> {
-        self.stages.iter().filter_map(|stage| Some((stage, stage.kind()?, stage.folder()?)))
+        self.stages.iter().filter_map(|stage| Some((stage, stage.evaluation()?, stage.folder()?)))
     }
 }
 
@@ -164,9 +164,14 @@ impl Stage {
         (self.work() as &dyn Any).downcast_ref()
     }
 
+    /// Its evaluation, where it is one.
+    pub fn evaluation(&self) -> Option<&Evaluation> {
+        self.kind()
+    }
+
     /// The servers that are started for it, where it is an evaluation of this program's own servers.
     pub(crate) fn fleet(&self) -> Option<&Arc<Fleet>> {
-        self.kind::<Evaluation>()?.fleet.as_ref()
+        self.evaluation()?.fleet.as_ref()
     }
 
     /// Where its result is kept; `None` for a stage that is done every time.
@@ -206,7 +211,7 @@ impl Stage {
 
     /// Of an evaluation of one split, the name of its run, which it shares with those of the other splits.
     pub(crate) fn family(&self) -> Option<&str> {
-        self.tags.first().filter(|_| self.kind().is_some_and(Evaluation::is_served)).map(String::as_str)
+        self.tags.first().filter(|_| self.evaluation().is_some_and(Evaluation::is_served)).map(String::as_str)
     }
 
     /// Its name and one line about it.

@@ -12,6 +12,27 @@ use crate::provenance::Provenance;
 use crate::servers::{Fleet, Servers};
 use crate::slot::Key;
 
+/// What a stage is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Checks the machine, where anything is to be done.
+    Preflight,
+    /// Checks something else that later stages need.
+    Check,
+    /// Makes something that later stages read.
+    Make,
+    /// Installs programs.
+    Install,
+    /// Trains in another program.
+    Train,
+    /// Serves a model.
+    Serve,
+    /// Evaluates splits.
+    Evaluate,
+    /// Reports the evaluations.
+    Report,
+}
+
 /// What a stage does.
 pub trait Work: Any + Debug + Send + Sync {
     /// One line about it.
@@ -19,6 +40,11 @@ pub trait Work: Any + Debug + Send + Sync {
 
     /// What its result is kept under; `None` for work that is done every time.
     fn key(&self) -> Option<Key>;
+
+    /// What it is for.
+    fn role(&self) -> Role {
+        Role::Make
+    }
 
     /// Does the work; resumes where an earlier run was stopped or killed.
     ///

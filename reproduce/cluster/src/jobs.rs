@@ -3,10 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use paravt_reproduce::driver::{Check, Evaluation, Reporting};
 use paravt_reproduce::graph::{Graph, Stage};
-use paravt_reproduce::servers::Fleet;
-use paravt_reproduce::stages::Launch;
+use paravt_reproduce::work::Role;
 
 use crate::script::{After, Job};
 use crate::{Error, absolute, folder};
@@ -38,24 +36,21 @@ impl Call<'_> {
     /// # Errors
     /// A recipe that evaluates nothing, a folder that cannot be resolved.
     pub fn jobs(&self, graph: &Graph) -> Result<Vec<Job>, Error> {
-        let trains = |stage: &Stage| stage.kind::<Launch>().is_some();
-        let evaluates = |stage: &Stage| stage.kind::<Evaluation>().is_some();
-        let serves = |stage: &Stage| stage.kind::<Fleet>().is_some();
-        let reports = |stage: &Stage| stage.kind::<Reporting>().is_some();
+        let is = |stage: &Stage, roles: &[Role]| roles.contains(&stage.work().role());
         let stages = graph.stages();
-        let last = |is_wanted: &dyn Fn(&Stage) -> bool| {
-            stages.iter().rfind(|stage| is_wanted(stage)).map(Stage::name).ok_or(Error::NoEvaluation)
+        let last = |roles: &[Role]| {
+            stages.iter().rfind(|stage| is(stage, roles)).map(Stage::name).ok_or(Error::NoEvaluation)
         };
-        let until_trained = last(&|stage| serves(stage) || stage.kind::<Check>().is_some())?;
-        let until_evaluated = last(&evaluates)?;
+        let until_trained = last(&[Role::Preflight, Role::Check, Role::Serve])?;
+        let until_evaluated = last(&[Role::Evaluate])?;
         // What needs no GPU: all up to the training, or to the servers.
-        let before = stages.iter().take_while(|stage| !trains(stage));
-        let before = before.filter(|stage| !serves(stage) && !evaluates(stage) && !reports(stage));
+        let before = stages.iter().take_while(|stage| !is(stage, &[Role::Train]));
+        let before = before.filter(|stage| !is(stage, &[Role::Serve, Role::Evaluate, Role::Report]));
         let until_prepared = before.last().map_or(until_trained, Stage::name);
-        let is_trained = stages.iter().any(trains);
+        let is_trained = stages.iter().any(|stage| is(stage, &[Role::Train]));
         let is_all = self.only.is_empty();
         // With `--only`, what the evaluations need is not among what is named.
-        let kept = stages.iter().filter(|stage| stage.slot().is_some() && !evaluates(stage));
+        let kept = stages.iter().filter(|stage| stage.slot().is_some() && !is(stage, &[Role::Evaluate]));
         let needed = Some(names(kept)).filter(|needed| !is_all && !needed.is_empty());
         // Downloads and checks of the data are done.
         let evaluations = is_all.then(|| names(graph.evaluations().map(|(stage, ..)| stage)));
@@ -120,7 +115,7 @@ impl Call<'_> {
 
 /// The model that the stages of a graph serve, and the folder of programs that serve it.
 pub(crate) fn served(graph: &Graph) -> (Option<String>, Option<PathBuf>) {
-    let fleet = graph.stages().iter().find_map(Stage::kind::<Fleet>);
+    let fleet = graph.evaluations().find_map(|(_, evaluation, _)| evaluation.fleet.as_ref());
     let programs = fleet.and_then(|fleet| fleet.venv.as_ref()).map(|venv| venv.join("bin"));
     (fleet.map(|fleet| fleet.model.clone()), programs)
 }

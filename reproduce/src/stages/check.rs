@@ -7,9 +7,13 @@ use paravt_preflight::{Bound, Needs};
 use crate::error::Error;
 use crate::host::{Check, Event, Outcome};
 use crate::slot::Key;
-use crate::work::{StageContext, Work};
+use crate::work::{Role, StageContext, Work};
 
 impl Work for Check {
+    fn role(&self) -> Role {
+        if matches!(self, Self::Machine(_)) { Role::Preflight } else { Role::Check }
+    }
+
     fn title(&self) -> String {
         match self {
             Self::Machine(preflight) => format!("whether this machine has what {} needs", preflight.recipe),

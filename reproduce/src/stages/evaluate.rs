@@ -11,12 +11,16 @@ use crate::host::{Answers, Evaluation, Event, Outcome, TrainedModel};
 use crate::server_watch;
 use crate::servers::{Engine, Fleet, Servers};
 use crate::slot::Key;
-use crate::work::{StageContext, Work};
+use crate::work::{Role, StageContext, Work};
 
 /// Name of the protocol of the release's own rollouts.
 const UPSTREAM: &str = "paravt";
 
 impl Work for Evaluation {
+    fn role(&self) -> Role {
+        Role::Evaluate
+    }
+
     fn title(&self) -> String {
         self.title.clone()
     }

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::host::{Event, Outcome};
 use crate::progress::Progress;
 use crate::slot::Key;
-use crate::work::{StageContext, Work};
+use crate::work::{Role, StageContext, Work};
 
 /// A training stage of another program.
 #[derive(Debug, Clone)]
@@ -21,6 +21,10 @@ pub struct Launch {
 }
 
 impl Work for Launch {
+    fn role(&self) -> Role {
+        Role::Train
+    }
+
     fn title(&self) -> String {
         self.job.title()
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::error::Error;
 use crate::host::{Event, Outcome};
 use crate::slot::Key;
-use crate::work::{StageContext, Work};
+use crate::work::{Role, StageContext, Work};
 
 /// A checkout, or environments of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +69,10 @@ impl Prepare {
 }
 
 impl Work for Prepare {
+    fn role(&self) -> Role {
+        Role::Install
+    }
+
     fn title(&self) -> String {
         let commit = &self.release.commit[..7];
         if self.environments.is_empty() {

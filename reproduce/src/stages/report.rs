@@ -5,9 +5,13 @@ use std::path::PathBuf;
 use crate::error::Error;
 use crate::host::{Event, Outcome, Reporting};
 use crate::slot::Key;
-use crate::work::{StageContext, Work};
+use crate::work::{Role, StageContext, Work};
 
 impl Work for Reporting {
+    fn role(&self) -> Role {
+        Role::Report
+    }
+
     fn title(&self) -> String {
         match (&self.page, &self.paper_row) {
             (Some(page), _) => page.display().to_string(),

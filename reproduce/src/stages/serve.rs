@@ -9,7 +9,7 @@ use crate::host::Outcome;
 use crate::provenance;
 use crate::servers::{Engine, Fleet};
 use crate::slot::Key;
-use crate::work::{StageContext, Work};
+use crate::work::{Role, StageContext, Work};
 
 /// What servers do otherwise than those of the release (scripts/run_eval.sh, paravt/eval/utils.py:476-547).
 const SERVERS_DEVIATE: [&str; 2] = [
@@ -22,6 +22,10 @@ const STARTED: &str = "started as `vllm serve MODEL`; the release starts the mod
 const RELEASED_ENGINE: &str = "vLLM 0.17.1 from its lock file";
 
 impl Work for Fleet {
+    fn role(&self) -> Role {
+        Role::Serve
+    }
+
     fn title(&self) -> String {
         match self.serve.engine {
             Engine::Candle => format!("{} in this process (candle)", self.model),

@@ -80,7 +80,7 @@ impl Builder<'_> {
         let mut made = Made { id: StageId::default(), served: None, fleet: None, training };
         let mut about = None;
         let mut settings = self.recipe.settings(stage);
-        settings.remove("enabled");
+        without(&mut settings, &["enabled"]);
         if let Some(field) =
             settings.keys().find(|field| !stage.does.is_some_and(|method| method.reads(field)))
         {
@@ -96,11 +96,11 @@ impl Builder<'_> {
                 }
             },
             Method::Fetch => Arc::new(self.recipe.items(self.stages, self.options)?),
-            Method::CheckData => Arc::new(Check::Data(self.recipe.splits(self.stages))),
+            Method::CheckData => Arc::new(Check::Data(self.recipe.splits(self.stages)?)),
             Method::Materialize => Arc::new(Materialize),
             Method::Checkout => Arc::new(Prepare::checkout(&self.recipe.environments)?),
             Method::Environments => {
-                let names = self.environments(&mut settings)?;
+                let names = self.environments(stage, &mut settings)?;
                 Arc::new(Prepare::environments(&self.recipe.environments, &names)?)
             }
             Method::LaunchSft => Arc::new(self.launch_sft(stage, settings)?),
@@ -257,11 +257,8 @@ impl Builder<'_> {
         settings: &mut Table,
         name: &str,
     ) -> Result<T, RecipeError> {
-        let value =
-            settings.remove(name).ok_or_else(|| self.wrong(stage, format!("missing field `{name}`")))?;
-        value
-            .try_into()
-            .map_err(|error: toml::de::Error| self.wrong(stage, format!("{name}: {}", error.message())))
+        let value = self.recipe.take(stage, settings, name)?;
+        value.ok_or_else(|| self.wrong(stage, format!("missing field `{name}`")))
     }
 
     /// A setting that names a path: in the folder of an input, or of this machine.

@@ -56,9 +56,10 @@ impl Recipe {
         let wrong = |message: String| self.wrong(stage, message);
         let mut settings = self.settings(stage);
         without(&mut settings, &["enabled", "splits", "world", "model"]);
-        let mut text = |name: &str| settings.remove(name).and_then(|value| value.as_str().map(str::to_owned));
-        let (protocol, filled, row) = (text("protocol"), text("filled"), text("paper_row"));
-        let published = settings.remove("published").and_then(|value| value.as_bool()).unwrap_or(true);
+        let protocol: Option<String> = self.take(stage, &mut settings, "protocol")?;
+        let filled: Option<String> = self.take(stage, &mut settings, "filled")?;
+        let row: Option<String> = self.take(stage, &mut settings, "paper_row")?;
+        let published = self.take(stage, &mut settings, "published")?.unwrap_or(true);
         if let Some(name) = &protocol {
             known("protocol", name, releases().map(|release| (release.name, ()))).map_err(wrong)?;
         }
@@ -94,19 +95,19 @@ impl Recipe {
     }
 
     /// The splits that some stages evaluate.
-    pub(super) fn splits(&self, stages: &[Stage]) -> Vec<String> {
+    pub(super) fn splits(&self, stages: &[Stage]) -> Result<Vec<String>, RecipeError> {
         let mut all = Vec::new();
         for stage in stages.iter().filter(|stage| stage.does == Some(Method::Evaluate)) {
-            all.extend(self.splits_of(stage));
+            all.extend(self.splits_of(stage)?);
         }
         let mut seen = std::collections::BTreeSet::new();
         all.retain(|split| seen.insert(split.clone()));
-        all
+        Ok(all)
     }
 
-    fn splits_of(&self, stage: &Stage) -> Vec<String> {
-        let listed = self.settings(stage).remove("splits").and_then(|splits| splits.try_into().ok());
-        stage.place.get("split").map(|split| vec![split.clone()]).or(listed).unwrap_or_default()
+    fn splits_of(&self, stage: &Stage) -> Result<Vec<String>, RecipeError> {
+        let listed = self.take(stage, &mut self.settings(stage), "splits")?;
+        Ok(stage.place.get("split").map(|split| vec![split.clone()]).or(listed).unwrap_or_default())
     }
 }
 
@@ -146,8 +147,11 @@ impl Builder<'_> {
         let model = settings.get("model").and_then(select::reference).map(|(model, _)| model.to_owned());
         let world = self.path(stage, &mut settings, "world")?;
         let folder = self.path(stage, &mut settings, "model")?;
-        let Asked { config, .. } = self.recipe.asked(stage)?;
-        let splits = self.recipe.splits_of(stage);
+        let asked = self.recipe.asked(stage)?;
+        if let Some(protocol) = asked.protocol() {
+            return Err(self.wrong(stage, format!("protocol {protocol} is of a served model")));
+        }
+        let (config, splits) = (asked.config, self.recipe.splits_of(stage)?);
         if splits.is_empty() {
             return Err(self.wrong(stage, "`splits` is empty; name at least one"));
         }
@@ -207,7 +211,7 @@ impl Builder<'_> {
         if self.is_other {
             asked.config.paper_row = None;
         }
-        let splits = self.recipe.splits_of(stage);
+        let splits = self.recipe.splits_of(stage)?;
         let title = format!("{}: {}", splits.join(", "), describe(&asked));
         let (model, made) = served.served.as_ref().expect("it serves");
         // Answers of another training are others, wherever its model lies.

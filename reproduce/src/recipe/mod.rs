@@ -17,6 +17,7 @@ use paravt_environments::Setup;
 use paravt_reports::study::{Prediction, Question};
 use paravt_upstream::paravt::import::RELEASE;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use self::file::Source;
@@ -143,6 +144,17 @@ impl Recipe {
     /// Whether it trains in other programs.
     pub fn is_launched(&self) -> bool {
         self.does(Method::is_launched)
+    }
+
+    /// One setting of a stage, which the others are read without.
+    fn take<T: DeserializeOwned>(
+        &self,
+        stage: &Stage,
+        settings: &mut Table,
+        name: &str,
+    ) -> Result<Option<T>, RecipeError> {
+        let wrong = |error: toml::de::Error| self.wrong(stage, format!("{name}: {}", error.message()));
+        settings.remove(name).map(Value::try_into).transpose().map_err(wrong)
     }
 
     /// What is wrong with a stage, or with the table of all that do the same.

@@ -36,8 +36,10 @@ impl Recipe {
             let method =
                 stage.does.ok_or_else(|| self.invalid(format!("stage `{name}`: missing field `does`")))?;
             let mut made = self.with_flags(stage.clone(), options);
-            let settings = self.settings(&made);
-            self.check_inputs(stage, &settings, &stages, &left_out)?;
+            let mut settings = self.settings(&made);
+            let is_enabled = self.take(&made, &mut settings, "enabled")?.unwrap_or(true);
+            let is_made = is_enabled && (options.full || !stage.full);
+            self.check_inputs(stage, is_enabled, &settings, &stages, &left_out)?;
             let named = settings.values().filter_map(reference).map(|(name, _)| name.to_owned());
             let listed = std::mem::take(&mut made.inputs).into_iter();
             let all = listed.chain(named).flat_map(|input| match left_out.get(&*input) {
@@ -52,8 +54,7 @@ impl Recipe {
                     made.inputs.push(input);
                 }
             }
-            let is_enabled = settings.get("enabled").and_then(Value::as_bool).unwrap_or(true);
-            if is_enabled && (options.full || !stage.full) {
+            if is_made {
                 stages.push(made);
             } else {
                 left_out.insert(name, made.inputs);
@@ -89,6 +90,7 @@ impl Recipe {
     fn check_inputs(
         &self,
         stage: &Stage,
+        is_enabled: bool,
         settings: &Table,
         before: &[Stage],
         left_out: &BTreeMap<&str, Vec<String>>,
@@ -106,7 +108,7 @@ impl Recipe {
             if !known().any(|known| known == input) {
                 return Err(unknown(input));
             }
-            if left_out.contains_key(input) && !stage.full && settings.get("enabled") != Some(&false.into()) {
+            if left_out.contains_key(input) && is_enabled && !stage.full {
                 return Err(self.invalid(format!(
                     "stage `{name}` reads the result of `{input}`, which is not enabled or made with --full only: \
                      give `{name}` the same `enabled` and `full = true`"

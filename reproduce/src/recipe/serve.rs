@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use paravt_environments::Layout;
 use paravt_preflight::Needs;
 use paravt_reports::Naming;
-use toml::{Table, Value};
+use toml::Table;
 
 use super::build::Builder;
 use super::file::without;
@@ -23,10 +23,13 @@ impl Recipe {
         let stage = self.stages.iter().find(|stage| stage.does == Some(Method::Serve));
         let mut settings = stage.map(|stage| self.settings(stage)).unwrap_or_default();
         without(&mut settings, &["enabled", "model"]);
-        let flags = settings.remove("flags");
+        let flags: Option<String> = match stage {
+            Some(stage) => self.take(stage, &mut settings, "flags")?,
+            None => None,
+        };
         let serve: Result<Serve, toml::de::Error> = settings.try_into();
         let mut serve = serve.map_err(|error| self.invalid(format!("[serve] {}", error.message())))?;
-        if let (Some(command), Some(flags)) = (&mut serve.command, flags.as_ref().and_then(Value::as_str)) {
+        if let (Some(command), Some(flags)) = (&mut serve.command, flags) {
             *command = format!("{command} {flags}");
         }
         if let Some(engine) = options.engine.filter(|engine| *engine != serve.engine) {
@@ -73,7 +76,7 @@ impl Recipe {
             gb: if self.naming(model) == Naming::Same { item("model").gb } else { 0 },
         });
         Ok(Fetch {
-            items: model.into_iter().chain(self.splits(stages).iter().map(|split| item(split))).collect(),
+            items: model.into_iter().chain(self.splits(stages)?.iter().map(|split| item(split))).collect(),
         })
     }
 
@@ -129,9 +132,8 @@ impl Recipe {
 
 impl Builder<'_> {
     /// Names of the environments that a stage makes: those that it lists, or that of the servers.
-    pub(super) fn environments(&self, settings: &mut Table) -> Result<Vec<String>, Error> {
-        let listed = settings.remove("install").and_then(|names| names.try_into().ok());
-        Ok(match listed {
+    pub(super) fn environments(&self, stage: &Stage, settings: &mut Table) -> Result<Vec<String>, Error> {
+        Ok(match self.recipe.take(stage, settings, "install")? {
             Some(names) => names,
             None => self.recipe.serve(self.options)?.install.into_iter().collect(),
         })

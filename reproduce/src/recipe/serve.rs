@@ -29,8 +29,12 @@ impl Recipe {
         };
         let serve: Result<Serve, toml::de::Error> = settings.try_into();
         let mut serve = serve.map_err(|error| self.invalid(format!("[serve] {}", error.message())))?;
-        if let (Some(command), Some(flags)) = (&mut serve.command, flags) {
-            *command = format!("{command} {flags}");
+        match (&mut serve.command, flags) {
+            (Some(command), Some(flags)) => *command = format!("{command} {flags}"),
+            (None, Some(_)) => {
+                return Err(self.invalid("[serve] flags: give the command that gets them, too"));
+            }
+            (_, None) => {}
         }
         if let Some(engine) = options.engine.filter(|engine| *engine != serve.engine) {
             (serve.engine, serve.command, serve.install) = (engine, None, None);

@@ -105,6 +105,7 @@ fn a_field_that_is_wrong_is_named_with_its_neighbour() {
         ("paravt-8b", "evaluate.published = 1", "published: invalid type: integer"),
         ("paravt-nano", "evaluate.splits = \"mlvu\"", "splits: invalid type: string"),
         ("paravt-nano", "evaluate.protocol = \"conan\"", "protocol conan is of a served model"),
+        ("paravt-8b", "serve = { engine = \"sglang\", flags = \"--x\" }", "give the command"),
         ("paravt-8b", "matrix.runs = [\"a\"]", "`runs` is an axis of no stage\ndid you mean `run`?"),
         ("paravt-8b", "matrix.exclude = [{ splits = \"mlvu\" }]", "did you mean `split`?"),
         ("paravt-8b", "kind = \"served\"", "write `extends = \"served\"`"),

@@ -83,7 +83,7 @@ pub enum Error {
     NotReady { stage: String, input: String, only: String },
     /// The checkout or an environment cannot be made.
     #[error(transparent)]
-    Environments(#[from] paravt_environments::Error),
+    Environments(#[from] crate::environments::Error),
     /// A training in another program.
     #[error(transparent)]
     Launch(#[from] paravt_engines::Error),

@@ -12,7 +12,9 @@
 //! ```
 
 pub mod attempts;
+pub mod cluster;
 pub mod driver;
+pub mod environments;
 mod error;
 pub mod graph;
 mod host;
@@ -20,6 +22,7 @@ pub mod mixture;
 mod needs;
 mod options;
 mod plan;
+pub mod preflight;
 mod progress;
 pub mod provenance;
 mod recipe;

@@ -1,6 +1,6 @@
 //! What a recipe needs of a machine: space, programs, and what it reads from the hub.
 
-use paravt_preflight::{Bound, Needs, Tool};
+use crate::preflight::{Bound, Needs, Tool};
 use serde::Deserialize;
 
 use crate::target::{Fetch, Item};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use paravt_environments::Record;
+use crate::environments::Record;
 
 use crate::error::Error;
 use crate::servers::{Engine, Fleet};

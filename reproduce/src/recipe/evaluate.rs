@@ -134,7 +134,7 @@ impl Builder<'_> {
         Ok(match &self.options.protocol {
             Some(name) => Some(Check::OtherProtocol(name.clone())),
             None if !asked.is_empty() && asked.iter().all(|asked| asked.protocol.is_some()) => None,
-            None => Some(Check::Protocol(paravt_environments::Release::of(&self.recipe.environments)?.url)),
+            None => Some(Check::Protocol(crate::environments::Release::of(&self.recipe.environments)?.url)),
         })
     }
 

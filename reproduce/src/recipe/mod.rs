@@ -13,7 +13,7 @@ mod tests;
 
 use std::path::Path;
 
-use paravt_environments::Setup;
+use crate::environments::Setup;
 use paravt_reports::study::{Prediction, Question};
 use paravt_upstream::paravt::import::RELEASE;
 use serde::Deserialize;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use paravt_environments::Layout;
-use paravt_preflight::Needs;
+use crate::environments::Layout;
+use crate::preflight::Needs;
 use paravt_reports::Naming;
 use toml::Table;
 

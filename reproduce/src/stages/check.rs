@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use paravt_preflight::{Bound, Needs};
+use crate::preflight::{Bound, Needs};
 
 use crate::error::Error;
 use crate::host::{Check, Event, Outcome};

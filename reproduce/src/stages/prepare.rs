@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use paravt_environments::{Environment, Layout, Record, Release, Setup};
+use crate::environments::{Environment, Layout, Record, Release, Setup};
 use serde_json::json;
 
 use crate::error::Error;

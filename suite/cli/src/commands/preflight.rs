@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use paravt_fetch::{FetchError, Hub, RepoType, Silent, Source, is_offline};
-use paravt_preflight::{Asked, Dataset, Machine, RepoState, Report, Repository, examine as compare, probe};
+use paravt_reproduce::preflight::{
+    Asked, Dataset, Machine, RepoState, Report, Repository, examine as compare, probe,
+};
 use paravt_reproduce::{Item, Preflight, Target};
 use paravt_suite::data::DataRoot;
 

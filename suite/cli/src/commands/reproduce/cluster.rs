@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::{CommandFactory as _, ValueEnum};
-use paravt_cluster::{After, Call, Job, Options, Submitted};
 use paravt_files::quote_path;
+use paravt_reproduce::cluster::{After, Call, Job, Options, Submitted};
 use paravt_reproduce::graph::Graph;
 use paravt_reproduce::{GraphOptions, Recipe, slot};
 
@@ -91,7 +91,7 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<(Vec<Job>
     };
     let options = Options {
         recipe: graph.recipe.clone(),
-        folder: paravt_cluster::folder(graph)?,
+        folder: paravt_reproduce::cluster::folder(graph)?,
         dir: std::env::current_dir().context("cannot find the working directory")?,
         sbatch: args.cluster.sbatch_option.clone(),
         cpu: args.cluster.cpu_option.clone(),
@@ -118,8 +118,8 @@ pub(super) fn plan(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Resul
 /// Writes the scripts and submits them.
 pub(super) fn submit(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Exit> {
     let (jobs, options) = jobs(args, recipe, graph)?;
-    let scripts = paravt_cluster::write(&jobs, &options)?;
-    let submitted = paravt_cluster::submit(&jobs, &scripts, &options.folder);
+    let scripts = paravt_reproduce::cluster::write(&jobs, &options)?;
+    let submitted = paravt_reproduce::cluster::submit(&jobs, &scripts, &options.folder);
     let submitted = submitted.map_err(anyhow::Error::from).or_preflight()?;
     for (job, Submitted { name, id }) in jobs.iter().zip(&submitted) {
         let elements = job.array.map(|elements| format!(", {elements} elements")).unwrap_or_default();
@@ -140,11 +140,12 @@ pub(super) fn merge_shards(
 ) -> anyhow::Result<Exit> {
     let _lock = slot::lock(&graph.out)?;
     let selection = |shard| host::selection(args, Some(shard));
-    let shards = paravt_cluster::shards(recipe, graph, options, count, &selection)?;
-    let missing = paravt_cluster::merge(graph, &shards, &args.only, args.keep_stages, &mut |stage| {
-        eprintln!("{}: {count} shards merged", stage.name());
-    })?;
-    Ok(name_missing(&missing, &paravt_cluster::folder(graph)?))
+    let shards = paravt_reproduce::cluster::shards(recipe, graph, options, count, &selection)?;
+    let missing =
+        paravt_reproduce::cluster::merge(graph, &shards, &args.only, args.keep_stages, &mut |stage| {
+            eprintln!("{}: {count} shards merged", stage.name());
+        })?;
+    Ok(name_missing(&missing, &paravt_reproduce::cluster::folder(graph)?))
 }
 
 fn name_missing(missing: &[Vec<&str>], folder: &Path) -> Exit {

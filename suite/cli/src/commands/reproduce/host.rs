@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use paravt_agents::releases;
-use paravt_preflight::Level;
 use paravt_reports::study::{Arm, Study, Trained};
 use paravt_reports::terminal::{Detail, counted};
 use paravt_reports::{Deviation, Report, Training, readable_runs, terminal};
 use paravt_reproduce::driver::{self, Answers, Check, Evaluation, Outcome, Reporting};
 use paravt_reproduce::graph::{Graph, Stage};
+use paravt_reproduce::preflight::Level;
 use paravt_reproduce::stages::{Generated, Measurement, Reinforcement, examine};
 use paravt_reproduce::{CONCURRENCY, Fetch, Recipe, Target, mixture, target};
 use paravt_suite::agent::Bound;

@@ -36,6 +36,7 @@ mod question;
 mod repeats;
 pub mod rows;
 mod runs;
+mod section;
 mod sections;
 mod settings;
 mod show;

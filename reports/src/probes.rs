@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::decide::{Effect, Family, Margin};
 use crate::pairs::Pairs;
 use crate::runs::RunDigest;
-use crate::sections::Section;
+use crate::section::Section;
 use crate::table::{Table, col, interval};
 use crate::terminal::{Text, percent, percent_interval, points, points_interval, within};
 

@@ -10,7 +10,7 @@ use crate::pairs::Pairs;
 use crate::paper::{PaperError, PaperNumbers};
 use crate::rows::by_agent_extraction;
 use crate::runs::RunDigest;
-use crate::sections::Section;
+use crate::section::Section;
 use crate::table::{Pick, Table, col, interval};
 use crate::terminal::{Text, percent, points, points_interval, within};
 

@@ -12,7 +12,7 @@ use crate::group_score::GroupScore;
 use crate::pairs::RIGHT;
 use crate::rows::{draws, majority};
 use crate::runs::RunDigest;
-use crate::sections::Section;
+use crate::section::Section;
 use crate::statistics::mean;
 use crate::table::{Table, col, interval};
 use crate::terminal::{Text, percent, percent_interval, within};

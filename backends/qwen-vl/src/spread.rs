@@ -84,6 +84,6 @@ mod tests {
         };
         assert_eq!(asked(&["a", "b", "c", "d"], "turn0"), ["0", "1", "2", "0"]);
         assert_eq!(asked(&["c", "d", "a"], "turn1"), ["2", "0", "0"]);
-        assert_eq!(asked(&["e"], "turn0"), ["0"], "none is busy any more");
+        assert_eq!(asked(&["e"], "turn0"), ["1"], "none is busy any more, and it had fewer than the first");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use paravt_suite::run::Manifest;
 
+use super::measured::Measured;
 use super::{Claim, Claims, Judged, Measure, Unit, columns, trained};
 use crate::cells::Cell;
 use crate::decide::{Effect, Family, Margin, Support, Verdict};
@@ -31,37 +32,6 @@ pub(crate) struct Evidence<'a> {
     pub samples: &'a [&'a Frame],
     /// Training curves of each run with its manifest.
     pub trainings: &'a [(&'a Manifest, &'a Training)],
-}
-
-/// What runs say of a claim: a share, of a training curve in the claim's own unit.
-pub(super) struct Measured {
-    pub value: Option<f64>,
-    pub interval: Option<(f64, f64)>,
-    pub effect: Option<Effect>,
-    pub p_holm: Option<f64>,
-    /// Inconclusive until its family is judged.
-    pub verdict: Verdict,
-}
-
-impl Measured {
-    /// A value that is to be judged.
-    pub(super) fn of(value: Option<f64>, effect: Option<Effect>) -> Self {
-        let interval = effect.and_then(|effect| effect.interval());
-        Self { value, interval, effect, p_holm: None, verdict: Verdict::Inconclusive }
-    }
-
-    fn without_value(verdict: Verdict) -> Self {
-        Self { verdict, ..Self::of(None, None) }
-    }
-
-    /// A cell, which is judged in the family of its row.
-    fn of_cell(cell: &Cell) -> Self {
-        let (value, interval) = cell.over_samples();
-        let paper = cell.paper.as_ref();
-        let verdict = paper.map_or(Verdict::NotRun, |paper| paper.verdict.clone());
-        let p_holm = paper.and_then(|paper| paper.p_holm);
-        Self { value: Some(value), interval, effect: None, p_holm, verdict }
-    }
 }
 
 /// Judges every claim; the splits of one claim are a family.

@@ -1,6 +1,7 @@
 //! The paper's claims as data (`data/claims.toml`) and what the runs at hand say about each.
 
 mod judge;
+mod measured;
 mod trained;
 
 use serde::{Deserialize, Serialize};

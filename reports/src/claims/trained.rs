@@ -6,7 +6,7 @@ use paravt_suite::run::Manifest;
 use serde::Deserialize;
 
 use super::Statistic;
-use super::judge::Measured;
+use super::measured::Measured;
 use crate::decide::{Effect, Support, Verdict};
 use crate::order::distinct;
 use crate::statistics::mean;

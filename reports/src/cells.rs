@@ -27,17 +27,11 @@ const MAX_MARGIN: f64 = 5.0;
 /// One run in a report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cell {
-    /// Split.
     pub task: String,
-    /// Title of the split.
     pub title: String,
-    /// Profile.
     pub profile: Profile,
-    /// Prompt mode.
     pub mode: String,
-    /// Protocol and its hash.
     pub protocol: String,
-    /// Hash of the texts.
     pub protocol_hash: String,
     /// Model as the backend calls it.
     pub model: String,
@@ -49,7 +43,6 @@ pub struct Cell {
     /// What the run takes away from its samples or frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
-    /// All numbers.
     pub summary: Summary,
     /// Rows without a full answer.
     pub lost: Lost,
@@ -116,7 +109,6 @@ pub struct Comparison {
     pub unknown_model: Option<String>,
     #[serde(skip)]
     effect: Option<Effect>,
-    /// Verdict.
     pub verdict: Verdict,
 }
 

@@ -15,13 +15,11 @@ use crate::statistics::Cluster;
 /// Values of one column.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
-    /// Words.
     Text(Vec<Option<String>>),
     /// Whole numbers.
     Count(Vec<Option<u64>>),
     /// Other numbers.
     Real(Vec<Option<f64>>),
-    /// Yes or no.
     Flag(Vec<bool>),
 }
 
@@ -30,13 +28,11 @@ pub enum Values {
 pub enum Datum {
     /// Nothing there.
     Missing,
-    /// Words.
     Text(String),
     /// Whole number.
     Count(u64),
     /// Any other number.
     Real(f64),
-    /// Yes or no.
     Flag(bool),
 }
 

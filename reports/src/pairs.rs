@@ -34,7 +34,6 @@ pub struct Flips {
 /// An answer that flipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Flip {
-    /// Sample.
     pub uid: String,
     /// Right in B, wrong in A; else the other way round.
     pub gained: bool,

@@ -19,7 +19,6 @@ pub(crate) const SPLITS: [(&str, &str); 7] = [
 
 /// Why a published number cannot be had.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum PaperError {
     #[error("the published numbers in this build are damaged: {0}")]
     Damaged(String),

@@ -40,7 +40,6 @@ pub struct TokenPrices {
 /// What a run cost.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Price {
-    /// Currency.
     pub currency: String,
     /// Tokens of every finished call, where the model has a price. A call that failed is not in it.
     pub tokens: Option<f64>,

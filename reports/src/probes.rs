@@ -13,21 +13,16 @@ use crate::terminal::{Text, percent, percent_interval, points, points_interval, 
 /// A run and its probed twin on the samples of both. Values are shares.
 #[derive(Debug, Clone, Serialize)]
 pub struct Probed {
-    /// Split.
     pub task: String,
-    /// Title of the split.
     pub title: String,
-    /// Profile of both.
     pub profile: Profile,
     /// Name of the run without the probe.
     pub run: String,
-    /// The probe.
     pub probe: String,
     /// Samples in both.
     pub pairs: usize,
     /// Samples that only one of them scored; they are left out.
     pub unpaired: usize,
-    /// Videos of the pairs.
     pub videos: usize,
     /// Mean of the run over the pairs.
     pub score: f64,

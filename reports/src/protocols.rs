@@ -17,13 +17,9 @@ use crate::terminal::{Text, percent, points, points_interval, within};
 /// A model on a split under the table's protocol and under that of its authors. Shares.
 #[derive(Debug, Clone, Serialize)]
 pub struct TwoProtocols {
-    /// Row of the table.
     pub row: String,
-    /// Split.
     pub task: String,
-    /// Title of the split.
     pub title: String,
-    /// As in the table.
     pub table: Side,
     /// As by its authors, by their own extraction of answers.
     pub authors: Side,
@@ -50,11 +46,9 @@ pub struct TwoProtocols {
 /// One of two protocols.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Side {
-    /// Published.
     pub published: Option<f64>,
     /// Name of our run.
     pub run: Option<String>,
-    /// Our score.
     pub score: Option<f64>,
 }
 

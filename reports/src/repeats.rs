@@ -20,13 +20,9 @@ use crate::terminal::{Text, percent, percent_interval, within};
 /// One run whose samples were asked several times.
 #[derive(Debug, Clone, Serialize)]
 pub struct Repeats {
-    /// Split.
     pub task: String,
-    /// Title of the split.
     pub title: String,
-    /// Profile.
     pub profile: Profile,
-    /// Name of the run.
     pub run: String,
     /// How often each sample was to be asked.
     pub repeat: usize,
@@ -45,7 +41,6 @@ pub struct Measure {
     pub interval: Option<(f64, f64)>,
     /// Samples behind it: for pass@k those with at least k draws, for agreement those with two.
     pub samples: usize,
-    /// Their videos.
     pub videos: usize,
 }
 

@@ -28,7 +28,6 @@ pub use digest::RunDigest;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum ReportError {
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -68,9 +67,7 @@ pub enum ReportError {
 /// One run and its records.
 #[derive(Debug)]
 pub struct Run {
-    /// The run directory.
     pub path: PathBuf,
-    /// Manifest.
     pub manifest: Manifest,
     /// The last record of each sample, by row.
     pub records: Vec<Record>,

@@ -7,7 +7,6 @@ use crate::tone::Tone;
 /// How the values of a column are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnFormat {
-    /// Words.
     Text,
     /// Whole number.
     Count,
@@ -88,7 +87,6 @@ pub struct Heading {
 pub struct Table {
     /// File name without ending.
     pub name: &'static str,
-    /// Title.
     pub title: String,
     /// Columns of the files; the frame may have more, for views.
     pub headings: Vec<Heading>,
@@ -337,26 +335,19 @@ impl Pick {
 /// A table as a medium shows it: words.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// Name of the table.
     pub name: &'static str,
-    /// Title.
     pub title: String,
-    /// Rows.
     pub rows: usize,
-    /// Columns.
     pub columns: Vec<ViewColumn>,
 }
 
 /// A column of a view.
 #[derive(Debug, Clone)]
 pub struct ViewColumn {
-    /// Name in the table.
     pub name: &'static str,
-    /// Title.
     pub title: &'static str,
     /// Set flush right.
     pub is_number: bool,
-    /// The cells.
     pub texts: Vec<String>,
     /// Their tones, in a column of verdicts.
     pub tones: Option<Vec<Tone>>,

@@ -5,9 +5,7 @@ use crate::decide::Verdict;
 /// Meaning of a coloured word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// As it should be.
     Good,
-    /// Better than that.
     Better,
     /// Worse, failed.
     Bad,

@@ -26,12 +26,10 @@ pub struct About {
     /// Name of the model that was trained, or its architecture where it has no name.
     #[serde(rename = "model")]
     pub base_model: String,
-    /// Parameters of the model.
     pub parameters: u64,
     /// Name of the protocol of its rollouts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
-    /// Seed of the training.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
 }
@@ -39,7 +37,6 @@ pub struct About {
 /// The curves of one run: `(step, value)` by name, in file order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Training {
-    /// Curves.
     pub series: BTreeMap<String, Vec<(f64, f64)>>,
     /// Description of the training, where the run has one.
     pub about: Option<About>,

@@ -7,7 +7,6 @@ use paravt_suite::nearest;
 
 /// Why a recipe cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum RecipeError {
     /// No such recipe.
     #[error(
@@ -47,18 +46,15 @@ impl Error {
 
 /// Why a graph cannot be made or run.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// The generated world could not be made.
     #[error(transparent)]
     World(#[from] paravt_nano::WorldError),
-    /// Training failed.
     #[error(transparent)]
     Train(#[from] paravt_train::Error),
     /// A model could not be run.
     #[error(transparent)]
     Backend(#[from] paravt_suite::backend::BackendError),
-    /// The recipe is wrong.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
     /// The folder of the recipe cannot be locked.

@@ -18,7 +18,6 @@ pub struct StageId(usize);
 /// The stages of a recipe, each after those it builds on.
 #[derive(Debug, Clone)]
 pub struct Graph {
-    /// Name of the recipe.
     pub recipe: String,
     /// One line about the recipe.
     pub title: String,

@@ -141,7 +141,6 @@ pub enum Check {
 pub struct Evaluation {
     /// Splits by name, in order.
     pub splits: Vec<String>,
-    /// How they are evaluated.
     pub config: RunConfig,
     /// Protocol of an agent of its own, in the place of that of the command.
     pub protocol: Option<String>,
@@ -164,9 +163,7 @@ pub struct Evaluation {
 /// A model that another program trained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrainedModel {
-    /// Folder of the training.
     pub training: PathBuf,
-    /// Folder of the model.
     pub model: PathBuf,
     /// Recipe, base model and seed.
     pub about: About,
@@ -184,9 +181,7 @@ impl Evaluation {
 pub struct About {
     /// Name of the release's configuration, where all settings are its; else of our recipe.
     pub recipe: String,
-    /// Name of the base model.
     pub base_model: String,
-    /// Seed of the training.
     pub seed: u64,
 }
 

@@ -11,7 +11,6 @@ const LARGEST_ARCHIVE_GB: u64 = 30;
 /// What a recipe needs before anything else is done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preflight {
-    /// Name of the recipe.
     pub recipe: String,
     /// What it needs of the machine.
     pub needs: Needs,

@@ -5,7 +5,6 @@ use paravt_train::sft::SftStep;
 
 /// A finished step of a training, and the number of steps in all.
 pub enum Progress<'a> {
-    /// Of SFT.
     Sft(&'a SftStep, usize),
     /// Of reinforcement learning.
     Rl(&'a RlStep, usize),

@@ -16,9 +16,7 @@ use crate::server_watch::{self, GRACE, Limits, Server};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", try_from = "String")]
 pub enum Engine {
-    /// vLLM.
     Vllm,
-    /// SGLang.
     Sglang,
     /// `transformers serve`.
     Transformers,
@@ -30,14 +28,12 @@ pub enum Engine {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Serve {
-    /// What serves it.
     pub engine: Engine,
     /// Command that starts one server, without host and port; `{model}` in it is the model [default: that of the
     /// engine].
     pub command: Option<String>,
     /// Environment of the release that the servers run in, and that is made before [default: what is on PATH].
     pub install: Option<String>,
-    /// Variables of the servers' environment.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
     /// Port of the first server; that of the n-th after it is n more.
@@ -68,7 +64,6 @@ fn ready_seconds() -> u64 {
 pub struct Fleet {
     /// Name or folder of the model.
     pub model: String,
-    /// How it is served.
     pub serve: Serve,
     /// GPUs as `CUDA_VISIBLE_DEVICES` names them; empty for one server on the CPU.
     pub gpus: Vec<String>,

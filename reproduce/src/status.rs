@@ -32,16 +32,13 @@ struct Listed {
     name: String,
     /// Below the folder of the recipe.
     folder: PathBuf,
-    /// GPUs that it uses.
     gpus: usize,
-    /// Splits that it evaluates.
     splits: Vec<String>,
 }
 
 /// How far a recipe is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Status {
-    /// Its name.
     pub recipe: String,
     /// The command that ran it last, without values that may hold a secret or a path.
     pub command: Vec<String>,
@@ -56,15 +53,12 @@ pub struct Status {
 pub struct StageStatus {
     /// Its name, with its seed where it has one.
     pub name: String,
-    /// Its state.
     pub state: Reached,
     /// When its first attempt began, in seconds since 1970.
     pub began: Option<f64>,
     /// Seconds of work on it, in all attempts.
     pub seconds: f64,
-    /// Attempts at it.
     pub attempts: usize,
-    /// GPUs that it uses.
     pub gpus: usize,
     /// What is there of it: samples, as in `12/20, 1 failed`, or steps.
     pub progress: Option<String>,
@@ -82,7 +76,6 @@ pub enum Reached {
     NotBegun,
     /// It is being worked on.
     Running,
-    /// Its result is there.
     Done,
     /// Samples are missing or failed.
     Incomplete,

@@ -13,14 +13,12 @@ use crate::error::Error;
 /// Repositories that a recipe reads.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Fetch {
-    /// In order.
     pub items: Vec<Item>,
 }
 
 /// One thing to fetch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Item {
-    /// What it is.
     pub target: Target,
     /// Its published size in GB, for the plan and the disk.
     pub gb: u64,

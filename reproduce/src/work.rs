@@ -21,15 +21,11 @@ pub enum Role {
     Check,
     /// Makes something that later stages read.
     Make,
-    /// Installs programs.
     Install,
     /// Trains in another program.
     Train,
-    /// Serves a model.
     Serve,
-    /// Evaluates splits.
     Evaluate,
-    /// Reports the evaluations.
     Report,
 }
 
@@ -102,9 +98,7 @@ pub trait Work: Any + Debug + Send + Sync {
 
 /// A stage that is being done.
 pub struct StageContext<'a> {
-    /// Name of the stage.
     pub stage: &'a str,
-    /// Name of the recipe.
     pub recipe: &'a str,
     /// Folder of the recipe.
     pub out: &'a Path,

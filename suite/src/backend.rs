@@ -243,7 +243,6 @@ pub struct Completion {
     pub reassembled: bool,
     /// Why generation ended; `None` when the backend does not say.
     pub finish_reason: Option<FinishReason>,
-    /// What stopped it.
     pub stopped_by: StoppedBy,
     /// Token counts, when the backend gives them.
     pub usage: Option<Usage>,

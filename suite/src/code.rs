@@ -45,7 +45,6 @@ pub trait Episode: Send + Sync {
 /// A reply of the model.
 #[derive(Debug, Clone, Copy)]
 pub struct Reply<'a> {
-    /// Its text.
     pub text: &'a str,
     /// Whether it ended at the limit of tokens.
     pub cut: bool,

@@ -13,7 +13,6 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// Why a file of fields that a user writes cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum FieldsError {
     /// It cannot be opened or is too large.
     #[error("{path}: {source}", path = .path.display())]

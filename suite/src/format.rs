@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 /// A version that this build does not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum VersionError {
     /// The file comes from a newer build.
     #[error(

@@ -30,7 +30,6 @@ const LOCK: &str = ".lock";
 
 /// Errors of run directories.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum JournalError {
     /// Another process writes this run.
     #[error("{dir}: another process is writing this run; wait for it or choose another directory", dir = .dir.display())]

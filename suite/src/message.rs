@@ -35,9 +35,7 @@ impl Role {
 /// One message.
 #[derive(Debug, Clone)]
 pub struct Message {
-    /// Role of the speaker.
     pub role: Role,
-    /// Content.
     pub content: Content,
     /// Structured calls of an assistant message.
     pub tool_calls: Vec<StructuredCall>,
@@ -63,16 +61,13 @@ pub struct StructuredCall {
 pub enum Content {
     /// A plain string.
     Text(String),
-    /// Typed parts.
     Parts(Vec<Part>),
 }
 
 /// One part of a message.
 #[derive(Debug, Clone)]
 pub enum Part {
-    /// Text.
     Text(String),
-    /// An encoded image.
     Image(Arc<Image>),
     /// A video that the backend decodes itself (`video_url` on the wire).
     Video(VideoPart),

@@ -14,9 +14,7 @@ pub struct RunPlan {
     /// Profile, with the switches that it sets.
     #[serde(flatten)]
     pub rules: Rules,
-    /// Prompt mode.
     pub mode: PromptMode,
-    /// Channel of the overview.
     pub channel: Channel,
     /// Overview frames on the image channel.
     pub nframes: usize,
@@ -32,7 +30,6 @@ pub struct RunPlan {
     pub temperature: f64,
     /// Seed sent to the backend, if any.
     pub seed: Option<u64>,
-    /// Dialect of tool calls.
     pub dialect: ToolDialect,
     /// Sampling and server settings of every request.
     pub request: RequestSettings,

@@ -31,7 +31,6 @@ pub trait FrameRules: Send + Sync {
 
 /// What a call is run on.
 pub struct CallContext<'a> {
-    /// The video.
     pub video: &'a VideoFacts,
     /// Indices of the frames that were shown before.
     pub seen: &'a [usize],
@@ -43,9 +42,7 @@ pub struct CallContext<'a> {
 
 /// What a call gives.
 pub enum CallResult {
-    /// Frames.
     Frames(FrameChoice),
-    /// A text.
     Text(String),
 }
 

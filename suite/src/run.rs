@@ -40,13 +40,10 @@ pub struct Manifest {
     /// The command line from its parsed flags, of the start that made the selection; a value that may hold a path
     /// or a secret is `…`.
     pub command: Vec<String>,
-    /// The split.
     pub task: TaskSpec,
-    /// Settings of the run.
     pub plan: RunPlan,
     /// SHA-256 over the protocol's texts.
     pub protocol_hash: String,
-    /// Name of the protocol.
     pub protocol: String,
     /// Origin of the protocol's texts.
     pub protocol_source: Source,
@@ -67,7 +64,6 @@ pub struct Manifest {
     /// Constants of the code that can change an answer and are in no plan; see [`constants`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub constants: BTreeMap<String, String>,
-    /// The backend.
     pub backend: BackendInfo,
     /// Memory of a model in the process of the run, until the run's end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,7 +79,6 @@ pub struct Manifest {
     pub paper_row: Option<String>,
     /// Which samples belong to this run.
     pub selection: Selection,
-    /// Machine.
     pub host: Host,
     /// Binaries other than the first that continued the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

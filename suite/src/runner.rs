@@ -42,7 +42,6 @@ pub enum Ended {
     OtherModel {
         /// The model of the earlier replies, as the server names it.
         before: String,
-        /// The other one.
         now: String,
     },
 }
@@ -50,7 +49,6 @@ pub enum Ended {
 /// Which finished samples a resumed run does again.
 #[derive(Debug, Clone)]
 pub struct Retry {
-    /// Errors of these classes.
     pub classes: BTreeSet<SampleErrorClass>,
     /// Samples that lost their overview frames, when their video (by name) is one of these.
     pub changed_videos: BTreeSet<PathBuf>,
@@ -83,7 +81,6 @@ impl Retry {
 /// One sample to be asked once.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// The sample.
     pub sample: Arc<Sample>,
     /// Which of its repetitions, from 0.
     pub epoch: usize,

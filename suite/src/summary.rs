@@ -38,7 +38,6 @@ pub struct Summary {
     pub n: usize,
     /// Samples that the run must have. In a repeated run this and every other count is of records.
     pub n_expected: usize,
-    /// Samples with a record.
     pub n_recorded: usize,
     /// Samples with an answer that was compared.
     pub n_scored: usize,
@@ -49,7 +48,6 @@ pub struct Summary {
     pub unread: Option<Unread>,
     /// Samples without a response.
     pub n_errors: usize,
-    /// Errors by class.
     pub errors: BTreeMap<String, usize>,
     /// Samples whose overview frames were lost and that went out as text only.
     pub n_frame_loss: usize,
@@ -77,7 +75,6 @@ pub struct Summary {
     pub breakdowns: Vec<BreakdownSummary>,
     /// Open-ended questions (strict MMVU), exact match, never part of the headline.
     pub open_ended: Option<Group>,
-    /// Use of the tool.
     pub tools: ToolUse,
     /// Prompt and completion tokens, where the backend counts them.
     pub prompt_tokens: u64,
@@ -107,9 +104,7 @@ pub struct AgentScoreSummary {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BreakdownSummary {
-    /// Tag.
     pub tag: String,
-    /// Title in reports.
     pub title: String,
     /// Groups in official order.
     pub groups: Vec<Group>,
@@ -119,7 +114,6 @@ pub struct BreakdownSummary {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// Label.
     pub label: String,
     /// Denominator.
     pub n: usize,
@@ -137,7 +131,6 @@ pub struct ToolUse {
     pub share_with_calls: f64,
     /// Mean length of the windows asked for, in seconds, where both ends are known.
     pub mean_window_seconds: Option<f64>,
-    /// Crops that failed.
     pub crop_failures: usize,
     /// Calls that could not be understood.
     pub malformed: usize,
@@ -185,7 +178,6 @@ impl Summary {
 
 /// Records that cannot be summarised together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum SummaryError {
     /// Two records of one sample.
     #[error("sample `{0}` has two records")]

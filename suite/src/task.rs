@@ -109,7 +109,6 @@ pub struct TaskSpec {
     pub paper_rows: usize,
     /// Distinct videos.
     pub expected_videos: usize,
-    /// The official metric.
     pub metric: Metric,
     /// Breakdowns in the order of the official report.
     pub breakdowns: Vec<Breakdown>,
@@ -120,7 +119,6 @@ pub struct TaskSpec {
 pub struct Breakdown {
     /// Key into [`Sample::tags`](crate::sample::Sample::tags).
     pub tag: String,
-    /// Title in reports.
     pub title: String,
     /// Preferred order of the groups; others follow alphabetically.
     #[serde(default)]

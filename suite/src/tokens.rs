@@ -14,7 +14,6 @@ const MOST_OF_A_VIDEO: u64 = 12_288;
 /// About the tokens of one prompt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PromptTokens {
-    /// Tokens of its texts.
     pub text: u64,
     /// Visual tokens. Of a video that the server samples, whose frames have a size of the server's, one a pair of frames.
     pub visual: u64,

@@ -166,7 +166,6 @@ pub struct Plan {
 #[derive(Debug, Clone)]
 struct Run {
     count: usize,
-    /// Of each.
     segment: Segment,
     /// (queries, keys), 0 or minus infinity, f32; none where every query sees all keys.
     mask: Option<Tensor>,

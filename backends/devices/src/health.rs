@@ -28,7 +28,6 @@ pub struct Health {
 /// A process on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuProcess {
-    /// Its number.
     pub pid: u32,
     /// GPU memory that it uses, in bytes, where NVML says so.
     pub memory: Option<u64>,

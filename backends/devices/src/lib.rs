@@ -41,7 +41,6 @@ pub struct Host {
 pub struct Gpu {
     /// Number by which CUDA programs name it (see [`cuda`]).
     pub ordinal: usize,
-    /// Product name.
     pub name: String,
     /// Compute capability, e.g. (9, 0).
     pub capability: (i32, i32),

@@ -31,7 +31,6 @@ const MAX_JSON: u64 = 256 << 20;
 
 /// Why the weights of a folder cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// A file that cannot be opened or read.
     #[error("{path}: {source}", path = .path.display())]

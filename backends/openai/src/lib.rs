@@ -81,7 +81,6 @@ pub struct Config {
     pub api_key: Option<Secret>,
     /// Time for one request, generation included.
     pub timeout: Duration,
-    /// Tries of one request.
     pub max_tries: u32,
     /// Pause before the second try; the n-th pause is n times this, plus jitter (the reference
     /// driver: 1.5 s, 3 s, …). A server's Retry-After counts where it is longer.

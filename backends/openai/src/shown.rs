@@ -18,7 +18,6 @@ pub(crate) const PLACEHOLDER: &str = "<|video_pad|>";
 /// What a request says that the model sees of its video.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Planned {
-    /// Frames.
     pub frames: usize,
     /// Width and height of a frame, where it is encoded here.
     pub size: Option<(u32, u32)>,
@@ -157,7 +156,6 @@ pub(crate) fn other_than_planned(
 
 /// A prompt of which a server counts less than half of the forecast.
 pub(crate) struct Short {
-    /// Tokens by the forecast.
     pub forecast: PromptTokens,
     /// Tokens that the server counts.
     pub counted: u64,

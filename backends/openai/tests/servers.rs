@@ -28,7 +28,6 @@ struct Server {
     retry_after: AtomicUsize,
     hits: AtomicUsize,
     in_flight: AtomicUsize,
-    /// The videos of all requests.
     videos: Mutex<Vec<String>>,
     gate: Semaphore,
 }

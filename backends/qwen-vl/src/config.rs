@@ -21,11 +21,9 @@ pub enum Family {
 /// Everything the arithmetic needs to know.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Which architecture.
     pub family: Family,
     /// The language model.
     pub text: TextConfig,
-    /// The vision tower.
     pub vision: VisionConfig,
     /// Placeholder of one merged image patch.
     pub image_token_id: u32,
@@ -50,7 +48,6 @@ pub struct TextConfig {
     pub num_hidden_layers: usize,
     /// Query heads.
     pub num_attention_heads: usize,
-    /// Key and value heads.
     pub num_key_value_heads: usize,
     /// Width of a head; 0 until [`Config::read`] fills it from the others.
     #[serde(default)]
@@ -77,7 +74,6 @@ pub struct VisionConfig {
     pub hidden_size: usize,
     /// Width of the MLP.
     pub intermediate_size: usize,
-    /// Heads.
     pub num_heads: usize,
     /// Colour channels.
     #[serde(default = "three", alias = "in_chans")]

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 /// Why a model cannot be loaded or a conversation not be answered.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// A file of the model folder is missing or wrong.
     #[error("{}: {message}", path.display())]

@@ -8,7 +8,6 @@ use crate::weights::TensorView;
 /// Device of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Device {
-    /// The processor.
     Cpu,
     /// The GPU of that ordinal.
     Cuda(usize),
@@ -90,7 +89,6 @@ pub enum Activation {
     Silu,
     /// Gaussian error linear unit, exact.
     Gelu,
-    /// Its approximation by tanh.
     GeluTanh,
 }
 

@@ -87,7 +87,6 @@ pub enum Run {
     Text(usize),
     /// An image's or a frame's merged patches.
     Vision {
-        /// Its grid.
         grid: Grid,
         /// Of a video with several temporal patches.
         pace: Pace,

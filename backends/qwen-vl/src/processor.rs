@@ -30,7 +30,6 @@ pub struct Pixels {
 /// Patches of one image or video, as the bytes of its frames: a quarter of the memory of what a model reads.
 #[derive(Debug, Clone)]
 pub struct Patches {
-    /// Layout.
     pub grid: Grid,
     /// (patch, channel, frame, row, column).
     pub(crate) bytes: Vec<u8>,
@@ -85,9 +84,7 @@ const MAX_PIXELS: u64 = 1 << 29;
 /// The two processors of a model folder.
 #[derive(Debug, Clone)]
 pub struct Processor {
-    /// For images.
     pub image: Rules,
-    /// For videos.
     pub video: VideoRules,
 }
 

@@ -51,13 +51,11 @@ impl Prompt {
 /// One image, or one video, in a prompt.
 #[derive(Debug, Clone)]
 pub struct Medium {
-    /// Its patches.
     pub patches: Arc<Patches>,
     /// Identity of its content, for reuse.
     pub key: u64,
     /// Runs of its tokens, start and length (a Qwen3-VL video has one run per frame pair).
     pub runs: Vec<(usize, usize)>,
-    /// Whether it is a video.
     pub is_video: bool,
 }
 

@@ -39,7 +39,6 @@ struct Shard {
 /// One tensor as it lies in its file.
 #[derive(Debug, Clone, Copy)]
 pub struct TensorView<'a> {
-    /// Name in the checkpoint.
     pub name: &'a str,
     /// Type of an element.
     pub dtype: Dtype,

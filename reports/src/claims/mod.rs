@@ -77,13 +77,11 @@ pub enum Statistic {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// Name.
     pub id: String,
     /// Title; `{split}` is filled in where a claim stands for several columns.
     pub title: String,
     /// The number, where it is not a cell of a published table.
     pub published: Option<f64>,
-    /// Its unit.
     pub unit: Option<Unit>,
     /// Place in the data file of published numbers.
     pub pointer: Option<String>,
@@ -91,11 +89,8 @@ pub struct Claim {
     pub margin: Option<f64>,
     /// Key of the sources in the data file of published numbers.
     pub source: String,
-    /// Its confidence.
     pub confidence: String,
-    /// Remark.
     pub note: Option<String>,
-    /// Measure.
     pub measure: Measure,
 }
 
@@ -104,15 +99,11 @@ pub struct Claim {
 pub struct Judged {
     /// Name, with the split where a claim stands for several.
     pub id: String,
-    /// Title.
     pub title: String,
-    /// Published.
     pub published: f64,
-    /// Unit of all numbers.
     pub unit: Unit,
     /// Equivalence margin.
     pub margin: f64,
-    /// Ours.
     pub measured: Option<f64>,
     /// 95 % interval of ours.
     pub interval: Option<(f64, f64)>,
@@ -121,13 +112,10 @@ pub struct Judged {
     /// Name of the training curve, of a claim about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<String>,
-    /// Verdict.
     pub verdict: Verdict,
     /// Table or figure of the published number.
     pub source: String,
-    /// Confidence in it.
     pub confidence: String,
-    /// Remark.
     pub note: Option<String>,
     #[serde(skip)]
     effect: Option<Effect>,

@@ -19,9 +19,7 @@ const NAMED: usize = 3;
 /// Inputs of one split in two runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct Inputs {
-    /// Split.
     pub task: String,
-    /// Title of the split.
     pub title: String,
     /// Samples that both runs showed to a model.
     pub pairs: usize,
@@ -47,7 +45,6 @@ pub struct Same {
 pub struct Difference {
     /// E.g. `same text, same frames, other size: 308x560 against 224x420`.
     pub words: String,
-    /// Their samples.
     pub samples: Vec<String>,
 }
 

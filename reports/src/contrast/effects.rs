@@ -32,7 +32,6 @@ pub struct PairedEffect {
     /// The estimates behind the two intervals.
     #[serde(skip)]
     pub estimates: [Option<Effect>; 2],
-    /// The difference of each seed.
     pub of_seeds: Vec<f64>,
 }
 

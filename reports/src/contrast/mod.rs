@@ -68,7 +68,6 @@ pub struct Contrast {
     /// Name of A; absent where its runs have several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub a: Option<String>,
-    /// Name of B.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub b: Option<String>,
     /// What else differs, from A to B.

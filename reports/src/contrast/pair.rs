@@ -16,15 +16,11 @@ use crate::tone::Tone;
 /// One split in two runs. Values are shares; `b` less `a`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Pair {
-    /// Split.
     pub task: String,
-    /// Title of the split.
     pub title: String,
     /// Name of the mean over samples, e.g. `accuracy`.
     pub metric: &'static str,
-    /// Name of A.
     pub name_a: String,
-    /// Name of B.
     pub name_b: String,
     /// Differences of the two plans, from A to B.
     pub differs: Vec<String>,
@@ -54,7 +50,6 @@ pub struct Pair {
     pub verdict: Verdict,
     /// Answers that flipped; for IoU, across 0.5.
     pub flips: Flips,
-    /// Which.
     pub flipped: Vec<Flip>,
     /// Tokens a sample that B takes more.
     pub extra_tokens: f64,

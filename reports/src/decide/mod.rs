@@ -111,7 +111,6 @@ impl std::fmt::Display for Verdict {
 /// A verdict and what it rests on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Decision {
-    /// The verdict.
     pub verdict: Verdict,
     /// Two-sided p-value of the verdict by itself: of the end of the margin that the interval is
     /// farthest beyond. 1 without an effect.

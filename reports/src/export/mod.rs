@@ -19,7 +19,6 @@ pub use markdown::{escape, markdown};
 
 /// Why a table could not be written.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum ExportError {
     /// The file cannot be written.
     #[error("{path}: cannot write: {source}", path = .path.display())]

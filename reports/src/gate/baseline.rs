@@ -32,7 +32,6 @@ const VERSION: u64 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
-    /// The rule.
     pub rule: Rule,
     /// One entry per run.
     pub splits: Vec<Split>,

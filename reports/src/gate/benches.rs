@@ -17,11 +17,9 @@ const GROUP: &str = "benches";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Estimate {
-    /// Name, with its group.
     pub name: String,
     /// Mean, nanoseconds.
     pub mean: f64,
-    /// Its 95 % interval.
     pub interval: (f64, f64),
 }
 

@@ -6,7 +6,6 @@ use crate::runs::ReportError;
 
 /// Why a gate cannot judge, or cannot make a baseline.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum GateError {
     /// A file cannot be read or written.
     #[error("{path}: {source}{}", if .source.kind() == std::io::ErrorKind::NotFound { "; a baseline is made with --write" } else { "" }, path = .path.display())]

@@ -21,17 +21,13 @@ pub struct Entry {
     pub time: f64,
     /// Version and commit of the binary that made the runs.
     pub commit: String,
-    /// Verdict.
     pub status: Status,
-    /// Hash of the baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
     /// Kind of machine, as a hash without its name; `None` where the runs are of several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Scores.
     pub scores: Vec<Score>,
-    /// Times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timings: Vec<Timing>,
 }

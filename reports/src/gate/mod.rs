@@ -84,9 +84,7 @@ impl Status {
 pub struct Check {
     /// Split, or `benches`.
     pub group: String,
-    /// Which check.
     pub name: String,
-    /// Outcome of the check.
     pub status: Status,
     /// Why, with the numbers.
     pub message: String,
@@ -112,7 +110,6 @@ pub struct Verdict {
     pub scores: Vec<Score>,
     /// Times, likewise.
     pub timings: Vec<Timing>,
-    /// Hash of the baseline.
     pub baseline: String,
     /// Kind of machine that all runs were made on.
     pub host: Option<String>,
@@ -135,13 +132,9 @@ pub struct Timing {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Score {
-    /// Split.
     pub task: String,
-    /// Score of the run.
     pub score: f64,
-    /// Difference to the baseline.
     pub difference: f64,
-    /// Its interval.
     pub interval: (f64, f64),
 }
 

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Rule for scores.
     pub score: ScoreRule,
     /// Failed samples that a run may have beyond the baseline's.
     pub more_errors: usize,

@@ -26,7 +26,6 @@ const ABOVE: f64 = 0.975;
 pub struct Seeds {
     /// Settings and losses, one per split.
     pub splits: Vec<SeedSplit>,
-    /// One per training.
     pub trainings: Vec<SeedScores>,
 }
 
@@ -47,7 +46,6 @@ pub struct SeedSplit {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeedScores {
-    /// Name of its runs.
     pub name: String,
     /// Score by split, a share between 0 and 1.
     pub scores: BTreeMap<String, f64>,

@@ -160,9 +160,7 @@ fn escape(text: &str) -> String {
 /// From values to positions.
 #[derive(Clone, Copy)]
 pub(super) struct Scale {
-    /// Values.
     pub from: (f64, f64),
-    /// Positions.
     pub to: (f64, f64),
 }
 

@@ -59,7 +59,6 @@ pub struct Band {
 pub struct Spread {
     /// Number of values.
     pub n: usize,
-    /// Mean.
     pub mean: f64,
     /// Median.
     pub p50: f64,
@@ -74,7 +73,6 @@ pub struct Spread {
 pub struct FrameCounts {
     /// Fewest, mean and most frames of an overview.
     pub overview: (u64, f64, u64),
-    /// Frames of crops.
     pub crops: f64,
     /// Frames that sub-agents looked at.
     pub sub_agents: f64,

@@ -24,11 +24,9 @@ pub(super) fn tokens(record: &Record, kind: fn(&Usage) -> u64) -> usize {
 
 /// Times of a model call whose first token was seen, in seconds.
 pub(super) struct TokenTimes {
-    /// To the first token.
     pub(super) first: f64,
     /// Of each further token, mean.
     pub(super) further: Option<f64>,
-    /// Tokens of the prompt.
     pub(super) prompt: Option<u64>,
 }
 

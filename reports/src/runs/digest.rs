@@ -33,15 +33,11 @@ const COMPARED: [&str; 11] = [
 /// What a report needs of a run once its records are gone.
 #[derive(Debug)]
 pub struct RunDigest {
-    /// The run directory.
     pub path: PathBuf,
-    /// Manifest.
     pub manifest: Manifest,
-    /// All numbers.
     pub summary: Summary,
     /// Bytes of a torn last line that were left out.
     pub torn_bytes: u64,
-    /// Training curves.
     pub training: Training,
     /// Position in the list of runs that the report is built from.
     pub position: usize,

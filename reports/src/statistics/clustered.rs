@@ -42,7 +42,6 @@ pub struct ClusteredMean {
     pub degrees_of_freedom: f64,
     /// Typical weight of a cluster in the mean: of `G` clusters of one size `1 / G`, more where some are larger.
     pub weight: f64,
-    /// Rows.
     pub rows: usize,
 }
 

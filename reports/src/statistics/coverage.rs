@@ -16,7 +16,6 @@ pub struct Coverage {
     pub coverage: f64,
     /// The lowest of one setting.
     pub worst: f64,
-    /// That setting.
     pub worst_at: String,
     /// Mean width over the settings, in points.
     pub width: f64,

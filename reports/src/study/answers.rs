@@ -15,11 +15,9 @@ use crate::statistics::mean;
 pub struct Effort {
     /// Turns of the main agent.
     pub turns: f64,
-    /// Tool calls.
     pub calls: f64,
     /// Tokens read and written, sub-agents included.
     pub tokens: f64,
-    /// Seconds.
     pub seconds: f64,
 }
 

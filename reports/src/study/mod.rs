@@ -26,13 +26,11 @@ pub use show::{tables, terminal};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
-    /// Title on the page.
     pub title: String,
     /// Name of an arm.
     pub a: String,
     /// Name of an arm.
     pub b: String,
-    /// Claim of the paper.
     pub paper: Option<String>,
     /// Points by which `b` is expected to be above `a` at least, on the mean of the splits.
     pub at_least: Option<f64>,
@@ -43,7 +41,6 @@ pub struct Question {
 pub struct Arm {
     /// Its name, shared by all seeds.
     pub name: String,
-    /// Seed of the training.
     pub seed: u64,
     /// One run per split.
     pub runs: Vec<Run>,
@@ -54,13 +51,9 @@ pub struct Arm {
 pub struct Trained {
     /// Its name, shared by all seeds.
     pub name: String,
-    /// Its seed.
     pub seed: u64,
-    /// Title on the page.
     pub title: String,
-    /// Claim of the paper.
     pub paper: Option<String>,
-    /// Its curves.
     pub curves: Training,
 }
 
@@ -73,7 +66,6 @@ pub struct Study {
     pub predicted: Vec<Predicted>,
     /// Scores of the arms over seeds.
     pub scores: Vec<ArmScore>,
-    /// Summary of the curves.
     pub curves: Vec<Curve>,
     /// All curves, means over seeds: by name, a line for each training.
     #[serde(skip)]
@@ -86,7 +78,6 @@ pub struct Study {
 /// A line of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// Training.
     pub label: String,
     /// Step and value.
     pub points: Vec<(f64, f64)>,
@@ -97,7 +88,6 @@ pub struct Line {
 /// Result.
 #[derive(Debug, Clone, Serialize)]
 pub struct Answer {
-    /// The question.
     pub question: Question,
     /// Seeds that both arms were run with.
     pub seeds: Vec<u64>,
@@ -135,9 +125,7 @@ impl Finding {
 /// The score of an arm, means over its seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ArmScore {
-    /// Name of the arm.
     pub arm: String,
-    /// Seeds.
     pub seeds: usize,
     /// Mean over splits and seeds, a share.
     pub mean: f64,
@@ -148,13 +136,9 @@ pub struct ArmScore {
 /// Summary of one curve of one training, means over its seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curve {
-    /// Name of the training.
     pub training: String,
-    /// Title on the page.
     pub title: String,
-    /// Name of the curve.
     pub series: String,
-    /// Seeds.
     pub seeds: usize,
     /// Value of the first step.
     pub first: f64,
@@ -166,7 +150,6 @@ pub struct Curve {
     pub peak: f64,
     /// Mean over the last quarter of the steps.
     pub end: f64,
-    /// Claim of the paper.
     pub paper: Option<String>,
 }
 

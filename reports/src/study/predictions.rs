@@ -15,12 +15,10 @@ pub const ACCURACY: &str = "accuracy";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prediction {
-    /// The claim.
     pub title: String,
     /// What the paper says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<String>,
-    /// What was expected of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
     /// It holds where all of these do and fails where one does.
@@ -41,7 +39,6 @@ pub struct Test {
     /// `b / a` in the place of `b - a`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ratio: bool,
-    /// Where the claim holds.
     pub holds: Region,
     /// Where it does not. What is in neither is undecided.
     pub fails: Region,
@@ -51,9 +48,7 @@ pub struct Test {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Region {
-    /// Above a value.
     Above(f64),
-    /// Below a value.
     Below(f64),
     /// Nearer to zero than this.
     Within(f64),
@@ -88,7 +83,6 @@ impl std::fmt::Display for Region {
 /// What became known of a [`Test`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tested {
-    /// The condition.
     pub test: Test,
     /// Seeds with both figures.
     pub seeds: Vec<u64>,
@@ -111,9 +105,7 @@ pub struct Tested {
 /// A [`Prediction`] with what was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Predicted {
-    /// The claim.
     pub prediction: Prediction,
-    /// Its conditions.
     pub tested: Vec<Tested>,
     /// By the 95 % intervals.
     pub finding: Finding,

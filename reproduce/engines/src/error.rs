@@ -5,9 +5,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a training in another program cannot be run.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
-    /// A file or folder.
     #[error("{action} {path}", path = .path.display())]
     File { action: &'static str, path: PathBuf, source: std::io::Error },
     /// An input that does not exist.

@@ -55,7 +55,6 @@ pub enum Job {
 
 /// Folder of a stage, and the callbacks of its caller.
 pub struct JobContext<'a> {
-    /// Folder of the stage.
     pub folder: &'a Path,
     /// Whether the user wants it to stop.
     pub stopped: &'a dyn Fn() -> bool,

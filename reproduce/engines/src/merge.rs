@@ -21,7 +21,6 @@ const NAME: &str = "merge";
 pub struct Job {
     /// Folder of the stage of SFT.
     pub sft: PathBuf,
-    /// Its settings.
     pub settings: sft::Settings,
     /// When it counts as stalled.
     pub watch: Watch,

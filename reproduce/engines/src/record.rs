@@ -25,7 +25,6 @@ pub struct Start {
     /// What was moved aside or thrown away before it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Its processes.
     pub processes: Vec<Ran>,
     /// The last step that was done when it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,7 +32,6 @@ pub struct Start {
     /// When it ended; `None` while it runs, and where this program was killed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<f64>,
-    /// How it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
 }

@@ -289,11 +289,9 @@ pub(crate) fn failed(name: &'static str, why: impl Into<String>, process: &mut P
 
 /// How one start of a training ended.
 pub(crate) enum Attempt {
-    /// All steps are done.
     Done,
     /// The user stopped it.
     Interrupted,
-    /// It failed.
     Failed(Error),
 }
 

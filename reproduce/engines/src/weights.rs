@@ -21,9 +21,7 @@ const BLOCK: usize = 4 << 20;
 /// Contents of a verified model folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Weights {
-    /// Tensors.
     pub tensors: usize,
-    /// Numbers in them.
     pub parameters: u64,
     /// SHA-256 by file.
     pub sums: BTreeMap<String, String>,

@@ -29,13 +29,10 @@ const HEADER: u64 = 24;
 
 /// Downloads files of one commit.
 pub(crate) struct Downloader<'a> {
-    /// The hub.
     pub hub: &'a Hub,
     /// Data set or model.
     pub kind: RepoType,
-    /// Repository id.
     pub repo: &'a str,
-    /// The commit.
     pub commit: &'a str,
     /// Where files go.
     pub cache: &'a Cache,

@@ -6,7 +6,6 @@ use crate::size::size;
 
 /// Why data could not be fetched.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum FetchError {
     /// The hub wants an account, or terms accepted, or does not know the repository.
     #[error("{repo}: {message}")]

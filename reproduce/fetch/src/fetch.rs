@@ -23,7 +23,6 @@ use crate::source::{Only, Source, Unpack};
 /// How a source is fetched.
 #[derive(Debug, Clone, Copy)]
 pub struct FetchOptions {
-    /// Which files.
     pub only: Only,
     /// Delete each archive whose members have all arrived.
     pub delete_archives: bool,
@@ -44,7 +43,6 @@ impl Default for FetchOptions {
 pub struct PlannedArchive {
     /// File name, without the suffix of a part.
     pub name: String,
-    /// Its parts in order.
     pub parts: Vec<HubFile>,
     /// Where its members go.
     pub unpack: Unpack,
@@ -68,11 +66,9 @@ impl PlannedArchive {
 pub struct Plan {
     /// Repository id that answered.
     pub repo: String,
-    /// The commit.
     pub commit: String,
     /// Files that are used as they are.
     pub files: Vec<HubFile>,
-    /// Archives.
     pub archives: Vec<PlannedArchive>,
     /// Bytes of all files and archives.
     pub total: u64,
@@ -85,15 +81,12 @@ pub struct Plan {
 /// What fetching a source left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
-    /// Repository id.
     pub repo: String,
-    /// The commit.
     pub commit: String,
     /// The snapshot's folder.
     pub snapshot: PathBuf,
     /// Members that were refused, by archive.
     pub refused: Vec<(String, Refused)>,
-    /// Members that are unpacked.
     pub members: usize,
 }
 

@@ -5,11 +5,8 @@
 pub enum Event {
     /// A repository was listed and compared with the disk.
     Planned {
-        /// Repository id.
         repo: String,
-        /// The commit.
         commit: String,
-        /// Files wanted.
         files: usize,
         /// Bytes still to download.
         missing: u64,
@@ -24,7 +21,6 @@ pub enum Event {
     Retry {
         /// The file or request.
         what: String,
-        /// The failure.
         message: String,
         /// Seconds until the next try.
         seconds: u64,
@@ -39,11 +35,9 @@ pub enum Event {
         /// File name.
         archive: String,
     },
-    /// An archive is unpacked.
     Unpacked {
         /// File name.
         archive: String,
-        /// Members that are there now.
         members: usize,
         /// Members that were refused.
         refused: usize,

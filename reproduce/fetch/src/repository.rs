@@ -10,9 +10,7 @@ use sha1::Digest as _;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RepoType {
-    /// A data set.
     Dataset,
-    /// A model.
     Model,
 }
 

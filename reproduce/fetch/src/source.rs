@@ -20,12 +20,10 @@ const OPTIONS: MatchOptions = MatchOptions {
 /// Which files of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Only {
-    /// All.
     #[default]
     Everything,
     /// The rows.
     Annotations,
-    /// The media.
     Videos,
 }
 
@@ -46,7 +44,6 @@ pub struct Unpack {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// Name in messages.
     pub name: String,
     /// Data set or model.
     pub kind: RepoType,
@@ -60,7 +57,6 @@ pub struct Source {
     /// Patterns of media that are used as they are.
     #[serde(default)]
     pub loose: Vec<String>,
-    /// Archives.
     #[serde(default)]
     pub archives: Vec<Unpack>,
 }
@@ -68,7 +64,6 @@ pub struct Source {
 /// The files of a source, by use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
-    /// Used as they are.
     pub files: Vec<HubFile>,
     /// Unpacked: the archive's name without the suffix of a part, its parts in order, where to.
     pub archives: Vec<(String, Vec<HubFile>, Unpack)>,

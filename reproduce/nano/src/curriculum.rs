@@ -29,7 +29,6 @@ pub enum Skill {
     Name,
     /// The list of what the frames of a window show.
     List,
-    /// The letters of options.
     Letters,
     /// The times of names in a list.
     Times,

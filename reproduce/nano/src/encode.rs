@@ -13,7 +13,6 @@ use crate::{WorldError, tables};
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: cannot be encoded: {message}", path = .path.display())]
 pub struct EncodeError {
-    /// The file.
     pub path: PathBuf,
     /// FFmpeg's word.
     pub message: String,

@@ -72,7 +72,6 @@ impl Default for WorldOptions {
 
 /// Why a world could not be made.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum WorldError {
     /// A file could not be written.
     #[error("{path}: {message}", path = .path.display())]

@@ -12,7 +12,6 @@ const AROUND: u64 = 2;
 /// An event as frames show it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sighting {
-    /// Event that is seen.
     pub event: Event,
     /// Whole second of the first frame that shows it.
     pub from: u64,

@@ -14,7 +14,6 @@ pub(crate) enum Ask {
     Colour { second: u64 },
     /// Event after an event.
     Order {
-        /// The event that is named.
         before: Event,
         /// The one that comes next.
         after: Event,
@@ -28,7 +27,6 @@ pub(crate) enum Ask {
 /// A question and its answer. Grounding has no options.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Question {
-    /// Subject.
     pub ask: Ask,
     /// The question; of grounding, what to find.
     pub text: String,

@@ -41,7 +41,6 @@ pub(crate) fn kind_name(kind: usize) -> String {
 /// a kind starts or is asked about, is ever the same in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Training videos.
     Train,
     /// Videos of the evaluation splits.
     Test,

@@ -26,16 +26,13 @@ const MAX_TURNS: usize = 3;
 /// One message.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turn {
-    /// Role.
     pub role: Role,
-    /// Content.
     pub parts: Vec<Piece>,
 }
 
 /// A part of a message; frames by what was asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Piece {
-    /// Text.
     Text(String),
     /// Frames of the whole video, evenly spaced.
     Overview(usize),
@@ -56,11 +53,8 @@ pub(crate) enum Dispatch {
 
 /// A scene, a question about it and how the sample shows it.
 pub(crate) struct Case<'a> {
-    /// The video.
     pub scene: &'a Scene,
-    /// The question.
     pub question: &'a Question,
-    /// Form.
     pub style: Style,
     /// The question as the agent gets it.
     pub sample: &'a Sample,

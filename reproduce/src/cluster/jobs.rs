@@ -12,7 +12,6 @@ use crate::cluster::{Error, absolute, folder};
 /// How the jobs call this program.
 #[derive(Debug, Clone)]
 pub struct Call<'a> {
-    /// Path of the program.
     pub program: PathBuf,
     /// The recipe, as the user named it.
     pub recipe: &'a str,

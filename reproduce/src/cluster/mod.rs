@@ -42,7 +42,6 @@ pub use submit::{Submitted, submit, write};
 
 /// Why jobs cannot be written or submitted.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// An option that cannot be a line of a script.
     #[error(

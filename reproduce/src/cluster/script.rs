@@ -10,7 +10,6 @@ use crate::cluster::Error;
 /// What all jobs have in common.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Name of the recipe.
     pub recipe: String,
     /// Absolute path of the folder of scripts and logs.
     pub folder: PathBuf,
@@ -27,7 +26,6 @@ pub struct Options {
 /// When a job begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After {
-    /// At once.
     Nothing,
     /// When the job before it has succeeded; it is cancelled if that fails.
     Success,
@@ -48,7 +46,6 @@ pub struct Job {
     pub array: Option<usize>,
     /// Whether it needs a node of its own with its GPUs.
     pub whole_node: bool,
-    /// When it begins.
     pub after: After,
 }
 

@@ -16,9 +16,7 @@ const JOBS: &str = "jobs.json";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Submitted {
-    /// Its name.
     pub name: String,
-    /// Its number.
     pub id: String,
 }
 

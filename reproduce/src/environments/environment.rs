@@ -23,13 +23,10 @@ const UV_REMEDY: &str =
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// Its name.
     pub environment: String,
     /// Hash of everything that it was made from.
     pub key: String,
-    /// Commit of the release.
     pub commit: String,
-    /// Its lock file.
     pub lock: String,
     /// The lock file's SHA-256.
     pub lock_sha256: String,
@@ -54,7 +51,6 @@ pub struct Record {
 /// An environment that can be used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Built {
-    /// What it holds.
     pub record: Record,
     /// Whether it was there before.
     pub kept: bool,

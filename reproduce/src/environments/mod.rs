@@ -69,7 +69,6 @@ impl Layout {
 
 /// Why the checkout or an environment cannot be made or used.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// The data of a release are wrong.
     #[error("{file}: {message}")]
@@ -80,7 +79,6 @@ pub enum Error {
     /// A program that is not installed.
     #[error("`{program}` not found on PATH; {remedy}")]
     NoProgram { program: String, remedy: &'static str },
-    /// A program that failed.
     #[error("{what} failed with {status}{hint}; last lines of {}:\n{tail}", .log.display())]
     Failed { what: String, status: ExitStatus, hint: &'static str, log: PathBuf, tail: String },
     /// A program that took too long.

@@ -10,7 +10,6 @@ use crate::environments::{Error, io};
 /// A package and its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pin {
-    /// Normalised name.
     pub(crate) name: String,
     pub(crate) version: String,
 }

@@ -34,13 +34,10 @@ pub(crate) struct Answer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Torch {
-    /// Its version.
     pub version: String,
     /// Its CUDA version; `None` for one without.
     pub cuda: Option<String>,
-    /// Its cuDNN, as a number.
     pub cudnn: Option<u32>,
-    /// GPUs that it sees.
     pub gpus: usize,
 }
 

@@ -30,7 +30,6 @@ pub struct Release {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Environment {
-    /// Its name.
     pub name: String,
     /// Its lock file, in the repository.
     pub lock: String,
@@ -59,7 +58,6 @@ pub struct Environment {
     /// Arguments of `uv pip install`.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// Variables of the installation.
     #[serde(default)]
     pub variables: BTreeMap<String, String>,
     /// CUDA version of its torch.

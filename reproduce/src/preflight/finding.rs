@@ -13,7 +13,6 @@ const INDENT: usize = 6;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// As needed.
     Ok,
     /// The recipe runs, slower or with a risk.
     Warn,
@@ -26,13 +25,9 @@ pub enum Level {
 pub struct Finding {
     /// Name of the check.
     pub item: &'static str,
-    /// Its severity.
     pub level: Level,
-    /// What was found.
     pub found: String,
-    /// Where it was looked for.
     pub how: &'static str,
-    /// What the recipe needs.
     pub needed: String,
     /// What to do; empty where nothing is to be done.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -42,7 +37,6 @@ pub struct Finding {
 /// All findings about one recipe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// The recipe.
     pub recipe: String,
     /// The findings, in the order of the checks.
     pub findings: Vec<Finding>,

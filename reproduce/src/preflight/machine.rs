@@ -8,25 +8,19 @@ use serde::Serialize;
 /// A machine as its probes saw it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Machine {
-    /// GPUs and driver.
     pub gpus: Result<Gpus, String>,
     /// GPU errors in the kernel's log, latest last.
     pub xid: Result<Vec<String>, String>,
-    /// Memory.
     pub memory: Result<Memory, String>,
     /// Space in `/dev/shm` in bytes.
     pub shm: Result<u64, String>,
-    /// Processors.
     pub cpus: Cpus,
     /// Folders by the names of the needs.
     pub disks: BTreeMap<String, Result<Disk, String>>,
-    /// Limits of a process.
     pub limits: Result<Limits, String>,
     /// Processes that the control group still admits; `None` where it does not limit them.
     pub cgroup_processes: Option<u64>,
-    /// Ports that were tried.
     pub ports: Vec<Port>,
-    /// The address of this machine.
     pub address: Address,
     /// What programs say of their version; `None` for one that is not on the search path.
     pub tools: BTreeMap<String, Option<String>>,
@@ -53,7 +47,6 @@ pub struct Gpu {
     /// Number, name and memory.
     #[serde(flatten)]
     pub device: paravt_devices::Gpu,
-    /// Processes that compute on it.
     pub processes: Vec<GpuProcess>,
     /// Uncorrected memory errors since the driver was loaded.
     pub uncorrected_errors: Option<u64>,
@@ -66,7 +59,6 @@ pub struct Gpu {
 /// A process on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GpuProcess {
-    /// Its number.
     pub pid: u32,
     /// Its program, where that can be read.
     pub program: Option<String>,
@@ -77,7 +69,6 @@ pub struct GpuProcess {
 /// Memory in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// Of the machine.
     pub total: u64,
     /// That can be had without swapping.
     pub available: u64,
@@ -97,7 +88,6 @@ pub struct Cpus {
 /// A folder on a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Disk {
-    /// The folder.
     pub path: String,
     /// Number of its file system: folders of one share its space.
     pub file_system: u64,
@@ -110,9 +100,7 @@ pub struct Disk {
 /// Limits of a process: what it may use now, and what it may raise that to. `None` is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Limits {
-    /// Open files.
     pub open_files: (Option<u64>, Option<u64>),
-    /// Processes of the user.
     pub processes: (Option<u64>, Option<u64>),
     /// Locked memory in bytes.
     pub locked_memory: (Option<u64>, Option<u64>),
@@ -121,7 +109,6 @@ pub struct Limits {
 /// A port and why it cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Port {
-    /// Its number.
     pub number: u16,
     /// The reason, where it cannot be used.
     pub taken: Option<String>,
@@ -132,7 +119,6 @@ pub struct Port {
 pub struct Address {
     /// Name of the machine.
     pub hostname: String,
-    /// Addresses of that name.
     pub resolved: Vec<IpAddr>,
     /// Address that packets leave from.
     pub outbound: Option<IpAddr>,
@@ -141,7 +127,6 @@ pub struct Address {
 /// A repository of the hub.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Repository {
-    /// Its id.
     pub id: String,
     /// Whether it can be had.
     pub state: RepoState,
@@ -166,7 +151,6 @@ pub enum RepoState {
 /// Data that a recipe reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Dataset {
-    /// Its name.
     pub name: String,
     /// What is missing; `None` where everything is here.
     pub missing: Option<String>,

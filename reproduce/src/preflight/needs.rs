@@ -8,25 +8,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Needs {
-    /// GPUs.
     pub gpus: Option<GpuNeed>,
     /// Memory in GiB: of the machine, or of the control group where that has less.
     pub memory_gib: Bound,
     /// Space in `/dev/shm` in GiB.
     pub shm_gib: Bound,
-    /// Processors.
     pub cores: Bound,
     /// Free space in GiB by the name of a folder: `out` for that of the recipe, `data` for the data root.
     pub disk_gib: BTreeMap<String, Bound>,
     /// Files that can still be made, by the same names.
     pub disk_files: BTreeMap<String, Bound>,
-    /// Open files of one process.
     pub open_files: Bound,
-    /// Processes and threads.
     pub processes: Bound,
     /// Memory that cannot be swapped out is not limited.
     pub locked_memory: bool,
-    /// Ports to listen on.
     pub ports: Vec<u16>,
     /// Other processes reach this machine by its own address and not by the loopback.
     pub own_address: bool,
@@ -50,19 +45,15 @@ pub struct Bound {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GpuNeed {
-    /// Number of GPUs.
     pub count: Bound,
-    /// Memory of each in GiB.
     pub memory_gib: Bound,
     /// Free memory of each in GiB.
     pub free_gib: Bound,
     /// Lowest and highest compute capability, such as `["8.0", "9.0"]`.
     pub capability: Option<(String, String)>,
-    /// All are of one model.
     pub alike: bool,
     /// Each reaches the memory of each other.
     pub peers: bool,
-    /// The driver.
     pub driver: Option<DriverNeed>,
     /// What can be done without such GPUs.
     pub otherwise: Option<String>,

@@ -31,7 +31,6 @@ const ALLOWED: &str = "--allow-missing: rows whose media are missing are left to
 pub(super) struct Builder<'a> {
     pub(super) recipe: &'a Recipe,
     pub(super) options: &'a GraphOptions,
-    /// All stages.
     pub(super) stages: &'a [Stage],
     /// Another model than that of the published row is asked.
     pub(super) is_other: bool,

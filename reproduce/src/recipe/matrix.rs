@@ -23,7 +23,6 @@ pub(crate) enum Method {
     Materialize,
     /// Makes the checkout of the release.
     Checkout,
-    /// Makes environments of it.
     Environments,
     /// Cold-start SFT by the release's lmms-engine.
     LaunchSft,
@@ -33,11 +32,8 @@ pub(crate) enum Method {
     LaunchRl,
     /// The model folder of the chosen checkpoint.
     Pick,
-    /// Serves a model.
     Serve,
-    /// Evaluates splits.
     Evaluate,
-    /// Reports the evaluations.
     Report,
     /// Unpacks the embedded checkpoint.
     Base,
@@ -110,10 +106,8 @@ pub(crate) struct Stage {
     /// Settings over those of all stages that do the same.
     #[serde(flatten)]
     pub(super) settings: Table,
-    /// Its place in the matrix.
     #[serde(skip)]
     pub(super) place: BTreeMap<String, String>,
-    /// Seed of its place.
     #[serde(skip)]
     pub(super) seed: Option<u64>,
 }

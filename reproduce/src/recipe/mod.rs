@@ -48,21 +48,17 @@ pub struct Recipe {
     missing: Option<String>,
     /// Needs of the machine.
     preflight: Table,
-    /// What is downloaded.
     fetch: Table,
     /// Sources of the checkout and of the environments.
     environments: Setup,
     /// Where the programs and inputs of trainings in other programs are.
     engines: Engines,
-    /// How the model is served.
     serve: Table,
-    /// How splits are evaluated.
     evaluate: Table,
     /// Generated splits.
     world: Table,
     /// Generated rows to train on.
     data: Table,
-    /// Settings of SFT.
     sft: Table,
     /// Settings of reinforcement learning.
     rl: Table,

@@ -17,7 +17,6 @@ use crate::work::{StageContext, Work};
 /// Trains on the endless curriculum.
 #[derive(Debug, Clone)]
 pub struct Curriculum {
-    /// The settings.
     pub config: SftConfig,
     /// Folder of the model of random weights.
     pub fresh: PathBuf,

@@ -15,7 +15,6 @@ use crate::work::{StageContext, Work};
 /// Asks a model rows of the curriculum that it was not trained on.
 #[derive(Debug, Clone)]
 pub struct Exam {
-    /// Folder of the model.
     pub model: PathBuf,
     /// Rows of each kind.
     pub rows: usize,

@@ -17,7 +17,6 @@ const VERSION: &str = "world-1";
 pub enum Generated {
     /// The base checkpoint, unpacked.
     Base,
-    /// The splits.
     World(WorldOptions),
     /// Rows to train on, as many as the sizes say, by a generator of this seed.
     TrainingData(TrainingSizes, u64),

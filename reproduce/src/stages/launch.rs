@@ -14,7 +14,6 @@ use crate::work::{Role, StageContext, Work};
 /// A training stage of another program.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// What is run.
     pub job: Job,
     /// What its result depends on, without paths of this machine.
     pub settings: Value,

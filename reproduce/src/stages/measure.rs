@@ -17,11 +17,9 @@ use crate::work::{StageContext, Work};
 pub struct Measurement {
     /// Settings of rollouts and reward; the others have no effect.
     pub config: Box<RlConfig>,
-    /// Folder of the model.
     pub model: PathBuf,
     /// Folder of the training data.
     pub data: PathBuf,
-    /// Prompts.
     pub prompts: usize,
 }
 

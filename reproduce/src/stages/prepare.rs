@@ -13,7 +13,6 @@ use crate::work::{Role, StageContext, Work};
 /// A checkout, or environments of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepare {
-    /// The release.
     pub release: Release,
     /// What the user chose.
     pub setup: Setup,

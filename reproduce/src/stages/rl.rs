@@ -16,7 +16,6 @@ use crate::work::{StageContext, Work};
 /// A reinforcement learning after SFT.
 #[derive(Debug, Clone)]
 pub struct Reinforcement {
-    /// The settings.
     pub config: Box<RlConfig>,
     /// One line about it.
     pub title: String,

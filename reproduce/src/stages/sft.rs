@@ -21,7 +21,6 @@ pub(super) const TRAINER: &str = "training-1";
 /// Cold-start SFT.
 #[derive(Debug, Clone)]
 pub struct Sft {
-    /// The settings.
     pub config: SftConfig,
     /// Folder of the base checkpoint.
     pub base: PathBuf,

@@ -40,7 +40,6 @@ struct Saved<S, P> {
     /// Device and precision.
     compute: String,
     progress: P,
-    /// All other files.
     files: Listing,
 }
 
@@ -51,9 +50,7 @@ pub struct Checkpoints {
 
 /// What a training starts or resumes from.
 pub struct Start<P> {
-    /// The model.
     pub learner: Learner,
-    /// Its optimiser.
     pub optimizer: AdamW,
     /// Where in the data the next step begins.
     pub progress: P,

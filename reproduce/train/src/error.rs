@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 /// Why training cannot start or continue.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// A file is missing or wrong.
     #[error("{}: {message}", path.display())]

@@ -37,7 +37,6 @@ pub struct AdamWConfig {
     pub eps: f64,
     /// Share of a weight that is taken away per step, times the learning rate.
     pub weight_decay: f64,
-    /// Which weights decay.
     pub decay: Decay,
     /// Maximum global norm of the gradients; 0 disables clipping.
     pub max_grad_norm: f64,

@@ -15,7 +15,6 @@ use crate::compute::Compute;
 /// shares them computes with the new ones.
 pub struct Parameters {
     device: Device,
-    /// Of activations.
     dtype: DType,
     held: Mutex<Held>,
 }

@@ -53,9 +53,7 @@ pub enum Semantics {
 pub struct RolloutConfig {
     /// Which reading of the recipe.
     pub semantics: Semantics,
-    /// Rollouts of one prompt.
     pub group_size: usize,
-    /// Sampling temperature.
     pub temperature: f64,
     /// Maximum tokens of one turn.
     pub max_new_tokens: u32,
@@ -115,7 +113,6 @@ pub struct RlPrompt {
     pub sample: Sample,
     /// Gold answer for the reward.
     pub answer: String,
-    /// How it compares.
     pub question: QuestionType,
     /// Seconds of the video.
     pub duration: f64,
@@ -128,7 +125,6 @@ pub struct Trajectory {
     pub example: Example,
     /// Log-probability of each generated token under the distribution it was drawn from.
     pub behaviour: Vec<f32>,
-    /// What it earned.
     pub reward: Reward,
     /// What the agent did.
     pub figures: RolloutFigures,
@@ -138,13 +134,9 @@ pub struct Trajectory {
 pub struct Roller {
     /// The model, sharing the trainer's weights.
     pub engine: Arc<Engine>,
-    /// The texts.
     pub protocol: Arc<Protocol>,
-    /// Source of frames.
     pub frames: Arc<dyn FrameSource>,
-    /// Rollouts.
     pub config: RolloutConfig,
-    /// Reward.
     pub reward: RewardConfig,
 }
 

@@ -25,7 +25,6 @@ use crate::schedule::Schedule;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SftConfig {
-    /// The optimiser.
     pub optimizer: AdamWConfig,
     /// The learning rate over steps.
     pub schedule: Schedule,

@@ -16,7 +16,6 @@ use crate::error::{Error, Result};
 pub struct Workers {
     /// Micro-batches that are computed at a time.
     at_once: usize,
-    /// Pools by their number.
     pools: Mutex<BTreeMap<usize, Arc<Vec<ThreadPool>>>>,
 }
 

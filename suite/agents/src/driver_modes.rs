@@ -21,9 +21,7 @@ pub const AGENT: Agent = Agent { reference: Some(ZOOMS), releases: &[] };
 
 /// A mode of the driver with an agent's text in its placeholder.
 pub struct Filled {
-    /// Name of the protocol.
     pub name: &'static str,
-    /// The mode.
     pub mode: &'static str,
     /// The agent whose text it is.
     pub agent: &'static Release,

@@ -78,7 +78,6 @@ pub fn releases() -> impl Iterator<Item = &'static Release> {
 
 /// Why a protocol has no release that can run it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum ReferenceError {
     /// This build does not have it.
     #[error("protocol {protocol}: unknown reference `{name}`; this build has {known}")]

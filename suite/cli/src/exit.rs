@@ -13,7 +13,6 @@ use paravt_suite::journal::JournalError;
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Success.
     Ok = 0,
     /// The command worked and found something wrong (a failed case, a missing file).
     Finding = 1,

@@ -34,7 +34,6 @@ pub struct Episode {
 enum State {
     Starting(Process, Instant),
     Ready(Process, Video),
-    /// A call ended it.
     Ended,
 }
 

@@ -47,7 +47,6 @@ pub struct Limits {
     pub figures: usize,
     /// Bytes of all figures of one call.
     pub figure_bytes: usize,
-    /// Pixels of one figure.
     pub figure_pixels: u64,
 }
 
@@ -71,7 +70,6 @@ impl Default for Limits {
 
 /// Why code cannot be run. What the code itself does wrong is an [`Outcome`].
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// bubblewrap is not installed.
     #[error("the code tool needs bubblewrap, and there is no program `bwrap`: apt-get install bubblewrap")]

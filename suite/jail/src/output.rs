@@ -56,7 +56,6 @@ pub struct Output {
     pub stdout_bytes: u64,
     /// Its figures, up to [`Limits::figures`] and [`Limits::figure_bytes`].
     pub figures: Vec<Figure>,
-    /// Figures that it made.
     pub figures_made: u64,
     /// Figures of the episode so far.
     pub figures_total: u64,

@@ -32,7 +32,6 @@ print(json.dumps({'executable': sys.executable, 'folders': sorted(folders), 'ver
 /// An interpreter of this machine.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Python {
-    /// Its program.
     pub executable: PathBuf,
     /// Folders that it reads, none below another.
     pub folders: Vec<PathBuf>,

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 /// Why there are no frames. No variant names the file: a caller says which one, by the name that its reader knows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum MediaError {
     /// The file cannot be opened or is not a media file.
     #[error("cannot be opened as a video: {0}")]

@@ -32,7 +32,6 @@ pub(crate) struct VideoIndex {
     pub has_pts: bool,
     /// All packets in file order, where the times of the entries are not the packets' own; else none.
     pub places: Vec<Place>,
-    /// Properties of the video.
     pub info: VideoInfo,
 }
 

@@ -92,7 +92,6 @@ pub struct VideoInfo {
     pub fps: f64,
     /// Seconds that the frames span.
     pub duration: f64,
-    /// Name of the codec.
     pub codec: String,
     /// Rotation in degrees that was applied, counter-clockwise.
     pub rotation: i32,
@@ -139,11 +138,9 @@ pub struct ReaderStats {
 pub struct Sampled<T = Frame> {
     /// In time order.
     pub frames: Vec<T>,
-    /// The video.
     pub info: VideoInfo,
     /// Frames per second of the sample (`sample_fps` upstream).
     pub sample_fps: f64,
-    /// What reading took.
     pub stats: ReaderStats,
     /// The first reader failed and the second one ([`Reader::Pinned`]) gave these frames.
     pub second_reader: bool,

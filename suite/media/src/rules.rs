@@ -72,7 +72,6 @@ pub struct VideoRequest {
     pub total_pixels: Option<f64>,
     /// 14 (Qwen2.5-VL, and what the reference driver leaves it at) or 16 (Qwen3-VL).
     pub image_patch_size: u32,
-    /// Whose readers.
     pub reader: Reader,
 }
 

@@ -2,7 +2,6 @@
 
 /// Why Python would raise, or a field that is more than a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum FormatError {
     #[error("a single `{brace}` at byte {at} of the template")]
     Single { brace: char, at: usize },

@@ -7,9 +7,7 @@ use super::{MAX_STR_DIGITS, PyValue, float};
 pub enum JsonError {
     /// `json.JSONDecodeError`.
     Decode {
-        /// Reason.
         message: &'static str,
-        /// From 1.
         line: usize,
         /// In characters, from 1.
         column: usize,

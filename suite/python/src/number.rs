@@ -62,7 +62,6 @@ fn is_decimal(text: &str) -> bool {
 pub enum Int {
     /// One of at most 36 digits, with which sums and products of the protocols do not overflow.
     Small(i128),
-    /// A longer one.
     Huge,
 }
 

@@ -20,7 +20,6 @@ use crate::span::TimeSpan;
 pub struct Kit<'a> {
     /// What is the same for all samples.
     pub agent: &'a Agent,
-    /// The sample.
     pub sample: &'a Sample,
     /// Its repetition, from 0.
     pub epoch: usize,

@@ -43,7 +43,6 @@ pub struct Reference {
     pub name: &'static str,
     /// Syntax of its models' tool calls.
     pub syntax: &'static dyn ToolSyntax,
-    /// Scoring of its evaluation.
     pub scorer: &'static dyn Scorer,
     /// Its loop, for protocols that choose their frames ([`FramePolicy`](crate::protocol::FramePolicy)).
     pub agent_loop: Option<&'static dyn Loop>,
@@ -84,9 +83,7 @@ impl Reference {
 
 /// Everything that is the same for all samples of a run.
 pub struct Agent {
-    /// The model.
     pub backend: Arc<dyn Backend>,
-    /// The texts.
     pub protocol: Arc<Protocol>,
     /// The protocol's hash as records carry it.
     pub protocol_hash: String,
@@ -94,7 +91,6 @@ pub struct Agent {
     pub reference: Reference,
     /// Settings of the evaluation.
     pub plan: RunPlan,
-    /// Source of frames.
     pub frames: Arc<dyn FrameSource>,
     /// Runs code of the model, where the protocol has a tool for it.
     pub code: Option<Arc<dyn CodeTool>>,

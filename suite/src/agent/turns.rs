@@ -165,7 +165,6 @@ pub struct FrameSetup<'a> {
     pub policy: FramePolicy,
     /// System text of the run's mode.
     pub system: String,
-    /// The video.
     pub video: VideoFacts,
 }
 

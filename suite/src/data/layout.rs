@@ -56,7 +56,6 @@ fn srt() -> String {
 /// Folders that a row's files are resolved in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folders {
-    /// Videos.
     pub videos: PathBuf,
     /// Subtitles, where the benchmark has any.
     pub subtitles: Option<PathBuf>,

@@ -41,7 +41,6 @@ fn listed(paths: &[PathBuf]) -> String {
 
 /// Errors of published data.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum DataError {
     /// The file does not exist at any of the places looked at.
     #[error("{task}: {what} not found; {remedy}; searched: {looked}", looked = listed(.looked))]

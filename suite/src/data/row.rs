@@ -55,9 +55,7 @@ impl Display for RowAt {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct PublishedRow<'a> {
-    /// The file, for messages.
     pub file: &'a Path,
-    /// Where it stands there.
     pub row: RowAt,
     /// Column name to value.
     pub value: &'a Map<String, Value>,

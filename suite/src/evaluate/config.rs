@@ -271,7 +271,6 @@ const MAX_REPEAT: usize = 10_000;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum ConfigError {
     /// The text is not a configuration.
     #[error("run configuration: {message}{hint}", hint = nearest::hint(.nearest.as_deref()))]

@@ -9,7 +9,6 @@ use crate::summary::SummaryError;
 
 /// Why a run cannot begin or continue.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum RunError {
     /// The configuration contradicts itself or the protocol.
     #[error(transparent)]

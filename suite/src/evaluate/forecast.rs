@@ -13,11 +13,9 @@ use crate::tokens;
 /// Forecast of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forecast {
-    /// Settings of the run.
     pub plan: RunPlan,
     /// SHA-256 of the protocol.
     pub protocol_hash: String,
-    /// Samples.
     pub samples: usize,
     /// Fewest and most model calls; no maximum where the tool calls of a turn have no limit.
     pub calls: (u128, Option<u128>),
@@ -29,7 +27,6 @@ pub struct Forecast {
     pub frames: u64,
     /// Samples whose video gives no frames: missing, damaged or too short.
     pub without_frames: usize,
-    /// System text.
     pub system: String,
     /// The first sample's uid.
     pub first_uid: String,

@@ -20,9 +20,7 @@ const MAX_PROTOCOL: u64 = 64 << 20;
 /// A merged run.
 #[derive(Debug, Clone)]
 pub struct Merged {
-    /// Summary of the records.
     pub summary: Summary,
-    /// Samples with a record.
     pub records: usize,
     /// Samples of the whole run.
     pub expected: usize,
@@ -34,7 +32,6 @@ pub struct Merged {
 
 /// Why shards cannot be merged.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum MergeError {
     /// Nothing to merge.
     #[error("no shards given; name the run directories of all shards")]

@@ -63,9 +63,7 @@ pub use texts::check_texts;
 
 /// One split to evaluate.
 pub struct Evaluation<'a> {
-    /// The split.
     pub task: &'a dyn Task,
-    /// Settings.
     pub config: RunConfig,
     /// The texts around a sample.
     pub protocol: Arc<Protocol>,

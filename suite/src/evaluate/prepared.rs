@@ -26,15 +26,12 @@ use crate::text::to_pretty_json;
 /// Outcome of a run.
 #[derive(Debug, Clone)]
 pub struct RunOutcome {
-    /// Why it ended.
     pub ended: Ended,
     /// Summary of the records; also written to the run directory.
     pub summary: Summary,
     /// Records that the run must have: its samples, times their repetitions.
     pub expected: usize,
-    /// Records that it has.
     pub records: usize,
-    /// Of these, the failed ones.
     pub failed: usize,
     /// The failed sample with the highest row.
     pub last_failed: Option<Record>,

@@ -16,9 +16,7 @@ use crate::videos::VideoStore;
 pub(super) struct Selected {
     /// In row order.
     pub samples: Vec<Sample>,
-    /// For the manifest.
     pub selection: Selection,
-    /// Files that were read.
     pub files: Vec<PathBuf>,
     /// Revision of the hub snapshot.
     pub revision: Option<String>,

@@ -13,7 +13,6 @@ use crate::message::{FrameOrigin, Image};
 pub struct ProbedFrames {
     /// Where the frames come from.
     pub source: Arc<dyn FrameSource>,
-    /// The probe.
     pub probe: Probe,
     /// Frames of the overview, of which `freeze` shows the middle one and `reverse` takes the length.
     pub nframes: usize,

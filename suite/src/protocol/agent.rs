@@ -122,7 +122,6 @@ pub enum FailedCalls {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scored {
-    /// The last reply.
     #[default]
     Last,
     /// All replies, a blank between two.
@@ -161,7 +160,6 @@ impl Continued {
 pub struct Sampling {
     /// Sampling temperature; 0 is greedy.
     pub temperature: f64,
-    /// All else.
     #[serde(flatten)]
     pub params: SamplingParams,
 }

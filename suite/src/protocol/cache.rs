@@ -10,7 +10,6 @@ use crate::text::to_pretty_json;
 
 /// Why a cached protocol cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum CacheError {
     /// It could not be written.
     #[error("{path}: cannot write the protocol: {source}", path = .path.display())]

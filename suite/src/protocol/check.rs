@@ -6,7 +6,6 @@ use super::{AgentLoop, CodeRules, Encoding, Protocol, SentAs, SizeRule, Template
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct InvalidProtocol {
-    /// The field, by its path.
     pub field: String,
     /// The fault, and what is expected.
     pub problem: String,

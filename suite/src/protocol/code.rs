@@ -25,7 +25,6 @@ pub struct CodeRules {
     /// Whether code can print tokens of the chat format; they are made text otherwise.
     #[serde(default, skip_serializing_if = "is_default")]
     pub verbatim: bool,
-    /// The texts of results.
     pub texts: CodeTexts,
 }
 

@@ -20,7 +20,6 @@ pub const FROM_FILE: &str = "protocol file";
 
 /// Why a protocol file cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum ProtocolFileError {
     /// It cannot be read, or a field is wrong.
     #[error(transparent)]

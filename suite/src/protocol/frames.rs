@@ -16,9 +16,7 @@ pub struct FramePolicy {
     /// Maximum of visual tokens of one call, by the agent's own estimate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// Size of a frame.
     pub size: SizeRule,
-    /// Filter of the reduction.
     pub filter: Filter,
     /// Form in which a frame is sent.
     pub encoding: Encoding,
@@ -78,7 +76,6 @@ impl FramePolicy {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SentAs {
-    /// Single images.
     #[default]
     Images,
     /// One video with the positions of its frames, which have no labels.

@@ -49,11 +49,9 @@ pub enum CallMessages {
 /// Requests that have the results of a turn's calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum History {
-    /// All that follow.
     #[default]
     #[serde(rename = "kept")]
     Kept,
-    /// The next one alone.
     #[serde(rename = "once")]
     NextRequestOnly,
 }

@@ -73,9 +73,7 @@ impl From<PromptMode> for String {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("protocol {protocol} has no mode {mode}; it has {known}{hint}", hint = nearest::hint(.nearest.as_deref()))]
 pub struct UnknownMode {
-    /// Name of the protocol.
     pub protocol: String,
-    /// The mode.
     pub mode: PromptMode,
     /// The modes that it has, separated by commas.
     pub known: String,

@@ -20,7 +20,6 @@ pub use agent::{
 
 /// Errors of rendering.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum RenderError {
     /// A template cannot be filled.
     #[error("{what}: {source}")]

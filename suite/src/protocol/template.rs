@@ -36,7 +36,6 @@ fn excerpt(text: &str) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Piece {
-    /// Literal text.
     Text(String),
     /// A value by name.
     Slot(String),
@@ -47,12 +46,10 @@ pub const MAX_TEXT: usize = 64 << 20;
 
 /// Why a template cannot be filled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum TemplateError {
     /// A slot that the caller has no value for.
     #[error("unknown slot `{slot}`; this text has {known}")]
     UnknownSlot { slot: String, known: String },
-    /// The text is too long.
     #[error("the text has more than {} MiB at slot `{slot}`; put the value in fewer times", MAX_TEXT >> 20)]
     TooLong {
         /// The slot whose value did not fit.

@@ -87,7 +87,6 @@ impl std::fmt::Display for Narrowing<'_> {
 /// Numbers of samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sizes {
-    /// All samples.
     pub expected: usize,
     /// Of these, the open-ended ones, which are never part of the headline.
     pub open_ended: usize,

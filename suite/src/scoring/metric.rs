@@ -60,7 +60,6 @@ pub enum Metric {
     /// Mean score of groups of four choice questions (Video-MME-v2), and their accuracy. Each field but the last is the
     /// tag that says so of a question.
     GroupScore {
-        /// Its group.
         group: String,
         /// Its place in the group: a number, of which only the order counts.
         place: String,
@@ -161,10 +160,8 @@ impl Metric {
 /// A question of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member<'a> {
-    /// Label of the group.
     pub group: &'a str,
     /// Number by which the questions of the group are ordered.
     pub place: u32,
-    /// Structure of the group.
     pub structure: Structure,
 }

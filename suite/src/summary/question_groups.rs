@@ -20,9 +20,7 @@ pub struct QuestionGroup {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Last {
     place: u32,
-    /// Its video.
     pub video: PathBuf,
-    /// Its labels.
     pub tags: Tags,
 }
 

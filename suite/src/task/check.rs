@@ -75,9 +75,7 @@ impl DataCheck {
 /// A video of which frames were decoded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DecodedVideo {
-    /// The file.
     pub path: PathBuf,
-    /// Its properties.
     #[serde(flatten)]
     pub video: VideoInfo,
 }
@@ -86,11 +84,8 @@ pub struct DecodedVideo {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReportedVideo {
-    /// The file.
     pub path: PathBuf,
-    /// What was reported.
     pub report: String,
-    /// Where.
     pub source: String,
     /// Whether its frames could be decoded here.
     pub is_sound: bool,

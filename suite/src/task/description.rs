@@ -42,7 +42,6 @@ pub struct Description {
 pub struct Reported {
     /// Names of the files, without folders.
     pub files: Vec<String>,
-    /// What was reported.
     pub report: String,
     /// Where: repository, commit and file, or thread.
     pub source: String,

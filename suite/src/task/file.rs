@@ -23,7 +23,6 @@ const ROWS: [&str; 6] = ["parquet", "json", "jsonl", "ndjson", "csv", "tsv"];
 
 /// Why a task file cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum TaskFileError {
     /// It cannot be read, or a field is wrong.
     #[error(transparent)]

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UnreadableVideo {
-    /// The file.
     pub path: PathBuf,
     /// The fault, without the path.
     pub reason: String,
@@ -45,24 +44,13 @@ impl fmt::Display for Provider {
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Finding {
     /// The annotation file is at none of the places.
-    AnnotationsMissing {
-        /// What provides it.
-        provider: Provider,
-        /// Places looked at.
-        looked: Vec<PathBuf>,
-    },
+    AnnotationsMissing { provider: Provider, looked: Vec<PathBuf> },
     /// The annotation file cannot be used.
-    AnnotationsUnusable {
-        /// The error.
-        message: String,
-        /// What provides a sound one.
-        provider: Provider,
-    },
+    AnnotationsUnusable { message: String, provider: Provider },
     /// The annotation file is of another revision than the pinned one.
     Revision {
         /// Revision of the hub snapshot that it lies in.
         found: String,
-        /// Pinned revision.
         pinned: String,
     },
     /// As many rows as published, and other ones.
@@ -70,7 +58,6 @@ pub enum Finding {
         /// The first fact that differs.
         #[serde(default)]
         difference: String,
-        /// What provides the published ones.
         provider: Provider,
     },
     /// The file has no rows, or none that the task file selects.
@@ -90,7 +77,6 @@ pub enum Finding {
         found: usize,
         /// Rows published.
         published: usize,
-        /// What provides them.
         provider: Provider,
     },
     /// The rows name another number of videos than published.
@@ -101,35 +87,21 @@ pub enum Finding {
         published: usize,
     },
     /// Videos that are not there; `DataCheck::missing_videos` lists them.
-    VideosMissing {
-        /// Number of them.
-        count: usize,
-        /// What provides them.
-        provider: Provider,
-    },
+    VideosMissing { count: usize, provider: Provider },
     /// Published archives that lie there and may only need unpacking.
     ArchivesPacked {
-        /// The archives.
         archives: Vec<PathBuf>,
         /// Folder that the videos belong into.
         into: PathBuf,
     },
     /// Videos that are there and cannot be used; `DataCheck::unreadable_videos` lists them.
-    VideosUnreadable {
-        /// Number of them.
-        count: usize,
-        /// What provides sound ones.
-        provider: Provider,
-    },
+    VideosUnreadable { count: usize, provider: Provider },
     /// Another number of subtitle files than published.
     Subtitles {
-        /// Files found.
         found: usize,
-        /// Files published.
         published: usize,
         /// Folder that was looked into.
         folder: PathBuf,
-        /// What provides them.
         provider: Provider,
     },
 }

@@ -19,11 +19,9 @@ pub struct RowContext<'a> {
     pub task: &'a str,
     /// Zero-based row of the split, over all of its files.
     pub number: usize,
-    /// Profile.
     pub profile: Profile,
     /// The quirks of the benchmark that the profile keeps.
     pub quirks: KeptQuirks<'a>,
-    /// The row.
     pub published: PublishedRow<'a>,
 }
 

@@ -41,7 +41,6 @@ pub use secret::{variable, words};
 
 /// Why a process cannot be run.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// A file or a process that the operating system refuses.
     #[error("{name}: {action}{}", .path.as_ref().map(|path| format!(" {}", path.display())).unwrap_or_default())]

@@ -31,7 +31,6 @@ const DROP_GRACE: Duration = Duration::from_secs(10);
 pub struct Command {
     /// Program: a path, or a name that `PATH` knows.
     pub program: OsString,
-    /// Arguments.
     pub args: Vec<String>,
     /// Variables beside those of this process.
     pub env: BTreeMap<String, String>,

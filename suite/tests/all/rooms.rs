@@ -176,6 +176,43 @@ fn modules_import_one_another_without_circles() {
     assert!(found.is_empty(), "these modules import one another in a circle: {found:#?}");
 }
 
+/// Lines of a file with a public item that has no doc comment. What a field or a variant is for, its name may say.
+fn undocumented(text: &str) -> Vec<&str> {
+    static ITEM: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"^ *pub (?:(?:async|const|unsafe) )*(?:fn|struct|enum|trait|type|static|const|union) \w")
+            .unwrap()
+    });
+    let (mut is_documented, mut found) = (false, Vec::new());
+    // An attribute may have several lines: whatever ends neither an item nor a block may stand before an item.
+    for line in text.lines() {
+        let word = line.trim_start();
+        if word.starts_with("///") || word.starts_with("#[doc") {
+            is_documented = true;
+        } else if ITEM.is_match(line) && !is_documented {
+            found.push(line);
+        }
+        if word.is_empty() || word.ends_with([';', '{', '}']) {
+            is_documented = false;
+        }
+    }
+    found
+}
+
+#[test]
+fn every_public_item_has_a_doc_comment() {
+    let (mut items, mut bare) = (0, Vec::new());
+    for path in crates().values().flat_map(|source| files(source)) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        items += text.lines().filter(|line| line.trim_start().starts_with("pub fn ")).count();
+        let text = INLINE_TESTS.replace_all(&text, "");
+        bare.extend(undocumented(&text).into_iter().map(|line| format!("{}: {line}", path.display())));
+    }
+    assert!(items > 500, "{items}");
+    assert!(bare.is_empty(), "{bare:#?}");
+    let planted = "/// A.\n#[derive(\n    Debug,\n)]\npub struct A {\n    pub b: u8,\n}\n\npub fn c() {}\n";
+    assert_eq!(undocumented(planted), ["pub fn c() {}"]);
+}
+
 #[test]
 fn planted_circles_are_found() {
     const HIGH: &str = "use crate::low::Low;\npub struct High;\n";

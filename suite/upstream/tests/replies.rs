@@ -11,7 +11,6 @@ use serde_json::Value;
 /// What a reader makes of the choice replies.
 #[derive(Debug, Default, PartialEq)]
 struct Counts {
-    /// Replies with an answer.
     answers: usize,
     /// Of these, read as a person reads them, and read as another letter.
     right: usize,

@@ -28,7 +28,6 @@ struct Row {
     video_path: String,
     /// With its options, one a line.
     question: String,
-    /// Capabilities.
     question_type: Vec<String>,
     answer: String,
     /// Interval of the evidence, `mm:ss-mm:ss`.

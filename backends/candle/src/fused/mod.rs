@@ -73,7 +73,6 @@ pub const MAX_POINTERS: usize = 32;
 pub struct Launch<'a> {
     /// The text that it is in.
     pub module: Module,
-    /// Its name there.
     pub kernel: &'static str,
     /// Blocks.
     pub grid: [usize; 3],

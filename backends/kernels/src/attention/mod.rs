@@ -13,7 +13,6 @@ use crate::matrix::{Element, MatRef};
 /// key head.
 #[derive(Debug, Clone, Copy)]
 pub struct Heads {
-    /// Query heads.
     pub query: usize,
     /// Key and value heads.
     pub kv: usize,

@@ -201,7 +201,6 @@ pub fn gemm_serial(c: MatMut<'_>, a: MatRef<'_>, b: MatRef<'_>, update: Update) 
 
 /// B of a product, as the kernel in use reads it.
 pub(crate) enum PackedB<'a> {
-    /// In micro-panels.
     #[cfg(target_arch = "x86_64")]
     Panels(avx512::Panels),
     /// In place, for kernels that pack it themselves.

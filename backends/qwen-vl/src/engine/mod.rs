@@ -38,7 +38,6 @@ use prefix::History;
 /// Options of an engine.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Model folder.
     pub folder: PathBuf,
     /// Name of the model in records, not a path of the machine.
     pub name: String,

@@ -7,7 +7,6 @@ use crate::ops::{Linear, Ops};
 pub(super) struct Joined<T, const N: usize> {
     /// One of all, (sum of outs, in), or each.
     matrices: Vec<Linear<T>>,
-    /// Outs.
     widths: [usize; N],
 }
 

@@ -25,11 +25,8 @@ use joined::Joined;
 pub struct Model<O: Ops> {
     /// The engine's arithmetic.
     pub ops: O,
-    /// Sizes.
     pub config: Config,
-    /// The language model.
     pub text: Text<O::Tensor>,
-    /// The vision tower.
     pub vision: Vision<O::Tensor>,
 }
 

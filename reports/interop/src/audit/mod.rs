@@ -48,9 +48,7 @@ impl Doubt {
 /// Rows of one kind.
 #[derive(Debug, Clone, Serialize)]
 pub struct Count {
-    /// Kind.
     pub doubt: Doubt,
-    /// Rows.
     pub rows: usize,
     /// Of these, rows to which the harness gave an answer or a score.
     pub scored: usize,
@@ -65,11 +63,9 @@ pub struct Count {
 pub struct Example {
     /// Line, element or sheet row of its file.
     pub place: usize,
-    /// Sample.
     pub id: String,
     /// The answer that the harness took.
     pub prediction: Option<String>,
-    /// The beginning of the text.
     pub text: String,
 }
 
@@ -85,7 +81,6 @@ pub struct Mean {
 /// A metric of the file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Metric {
-    /// Its name in the file.
     pub name: String,
     /// Mean of its scores; `None` where a number is not between 0 and 1, or there is none.
     pub reported: Option<Mean>,
@@ -157,7 +152,6 @@ pub struct StrictScore {
 pub struct Audit {
     /// Name of its first file.
     pub log: String,
-    /// Harness.
     pub tool: Tool,
     /// Model, where the file says.
     pub model: Option<String>,

@@ -26,7 +26,6 @@ pub use frames::FrameImages;
 
 /// Why a run could not be exported.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum ExportError {
     /// A file cannot be written.
     #[error("{path}: cannot write: {source}", path = .path.display())]
@@ -105,7 +104,6 @@ impl FromStr for Format {
 /// How runs are exported.
 #[derive(Debug, Clone, Copy)]
 pub struct Options<'a> {
-    /// Format of the files.
     pub format: Format,
     /// Name of the model in the files, e.g. `ORG/NAME` as on the hub, where it is not that of the run.
     pub model: Option<&'a str>,

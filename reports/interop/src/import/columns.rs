@@ -39,7 +39,6 @@ pub struct Columns {
     #[serde(default)]
     answer_is: Meaning,
     response: Option<String>,
-    /// What the response column holds.
     #[serde(default)]
     response_is: Meaning,
     prediction: Option<String>,
@@ -67,7 +66,6 @@ enum OneOrMany {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Meaning {
-    /// Text, as it stands.
     #[default]
     Text,
     /// Number of an option, from 0.

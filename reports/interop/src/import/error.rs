@@ -13,7 +13,6 @@ const TEMPLATE: &str = "    id = \"question_id\"       # or row = \"index\", the
 
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum ImportError {
     /// The file cannot be opened or read.
     #[error("{path}: cannot be read: {source}", path = .path.display())]

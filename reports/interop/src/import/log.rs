@@ -98,7 +98,6 @@ pub struct Row {
     pub epoch: usize,
     /// The question, or the whole prompt.
     pub question: String,
-    /// Option texts.
     pub options: Vec<String>,
     /// Kind of the question, where the file says.
     pub kind: Option<QuestionKind>,
@@ -108,7 +107,6 @@ pub struct Row {
     pub response: Option<String>,
     /// The answer that the harness took from it.
     pub prediction: Option<String>,
-    /// Scores by the harness.
     pub scores: Vec<Score>,
     /// The failure, where the file has a field for it.
     pub error: Option<String>,
@@ -116,9 +114,7 @@ pub struct Row {
     pub is_random: bool,
     /// The reply ended at the token limit, as the file says.
     pub is_truncated: bool,
-    /// Video.
     pub video: Option<String>,
-    /// Labels.
     pub tags: BTreeMap<String, Vec<String>>,
     /// Prompt and completion tokens.
     pub tokens: Option<(u64, u64)>,

@@ -52,9 +52,7 @@ pub struct Imported {
 /// The split that a log is of.
 #[derive(Debug, Clone, Copy)]
 pub struct Split<'a> {
-    /// Its constants.
     pub spec: &'a TaskSpec,
-    /// All its samples.
     pub samples: &'a [Sample],
     /// For each row its sample; see [`join`](super::join()).
     pub joined: &'a [Option<Sample>],

@@ -21,7 +21,6 @@ pub(crate) use state::saves;
 /// A reinforcement learning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// How it learns.
     pub settings: Settings,
     /// When it counts as stalled.
     pub watch: Watch,

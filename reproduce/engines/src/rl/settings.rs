@@ -13,7 +13,6 @@ pub struct Settings {
     pub steps: usize,
     /// Step, counted from 0, whose checkpoint is the result.
     pub pick: usize,
-    /// Seed.
     pub seed: u64,
     /// Trainers, one for each GPU but the server's.
     pub trainers: usize,
@@ -27,11 +26,9 @@ pub struct Settings {
     pub off_policy: usize,
     /// Maximum tokens of a turn.
     pub max_new_tokens: usize,
-    /// Temperature.
     pub temperature: f64,
     /// Maximum tokens of a conversation.
     pub context: usize,
-    /// Maximum turns.
     pub max_turns: usize,
     /// Frames of a second of video.
     pub fps: usize,
@@ -41,15 +38,11 @@ pub struct Settings {
     pub min_pixels: usize,
     /// Maximum pixels of a frame.
     pub max_pixels: usize,
-    /// Learning rate.
     pub learning_rate: f64,
-    /// Weight decay.
     pub weight_decay: f64,
     /// Factor of the KL term.
     pub kl: f64,
-    /// Clipping of the ratio.
     pub clip: f64,
-    /// Tokens of a micro-batch.
     pub micro_batch_tokens: usize,
     /// Steps between checkpoints.
     pub save_every: usize,

@@ -31,7 +31,6 @@ const ROWS: [&str; 7] = [
 /// A cold-start SFT.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// How it trains.
     pub settings: Settings,
     /// When it counts as stalled.
     pub watch: Watch,

@@ -12,7 +12,6 @@ use crate::record::differences;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Processes, one for each GPU.
     pub processes: usize,
     /// Train on the CPU, through gloo.
     pub cpu: bool,
@@ -30,11 +29,9 @@ pub struct Settings {
     pub accumulation: usize,
     /// Tokens of a pack.
     pub packing_length: usize,
-    /// Peak of the learning rate.
     pub learning_rate: f64,
     /// Share of the schedule that is warm-up.
     pub warmup_ratio: f64,
-    /// Weight decay.
     pub weight_decay: f64,
     /// Frames per second of video.
     pub fps: usize,

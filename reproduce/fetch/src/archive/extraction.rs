@@ -17,7 +17,6 @@ struct Link {
     index: usize,
     name: Vec<u8>,
     place: Place,
-    /// Path in the archive.
     to: PathBuf,
 }
 
@@ -34,7 +33,6 @@ pub(super) struct Extraction<'a> {
 
 /// A member's place.
 pub(super) struct Place {
-    /// Path in the archive.
     pub source: PathBuf,
     /// Path below the folder.
     pub path: PathBuf,
@@ -46,7 +44,6 @@ pub(super) struct Member<'m> {
     pub index: usize,
     /// Its name as the archive has it.
     pub name: &'m [u8],
-    /// Where it goes.
     pub place: Place,
     /// Bytes that the archive declares.
     pub size: u64,
@@ -58,7 +55,6 @@ pub(super) struct Member<'m> {
 enum MemberError {
     /// The member is refused; unpacking continues with the others.
     Refused(String),
-    /// Unpacking stops.
     Stop(FetchError),
 }
 

@@ -21,14 +21,12 @@ use parts::Parts;
 pub struct Refused {
     /// Its name in the archive, bytes that are not UTF-8 replaced.
     pub member: String,
-    /// Why.
     pub reason: String,
 }
 
 /// The state of an unpacked archive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unpacked {
-    /// Members that are there now.
     pub members: usize,
     /// Their bytes.
     pub bytes: u64,
@@ -83,7 +81,6 @@ pub fn unpack(archive: &Archive<'_>, parts: &[PathBuf]) -> Result<Unpacked, Fetc
 
 /// Why unpacking stops.
 enum Stop {
-    /// The archive is damaged.
     Archive(String),
     /// A file or the disk of this machine failed.
     Fetch(FetchError),

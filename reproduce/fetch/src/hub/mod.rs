@@ -76,8 +76,10 @@ pub struct Hub {
 /// One failed request: whether and when another try makes sense.
 pub(crate) enum Failure {
     /// Another try may succeed; the server may have said when.
-    Passing { message: String, after: Option<Duration> },
-    /// It will not.
+    Passing {
+        message: String,
+        after: Option<Duration>,
+    },
     Final(FetchError),
 }
 

@@ -26,9 +26,7 @@ const REPORT: &str = "materialize.json";
 /// What a row refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Media {
-    /// A video.
     Video,
-    /// A picture.
     Image,
 }
 
@@ -54,7 +52,6 @@ pub struct Materialize<'a> {
     pub media: &'a Path,
     /// Folder of the rows that are written; not `rows`.
     pub out: &'a Path,
-    /// How paths are written.
     pub form: PathForm,
     /// Opens each medium once.
     pub probe: Probe<'a>,
@@ -65,7 +62,6 @@ pub struct Materialize<'a> {
 /// What a file of rows refers to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RowsReport {
-    /// File name.
     pub name: String,
     /// Rows, in the order of the published file.
     pub rows: usize,
@@ -78,9 +74,7 @@ pub struct RowsReport {
 /// A medium that is there and does not open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unreadable {
-    /// Published path.
     pub path: String,
-    /// Why.
     pub reason: String,
 }
 

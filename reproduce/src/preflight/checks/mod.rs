@@ -16,7 +16,6 @@ use crate::preflight::needs::{Bound, Needs};
 /// One check. It finds nothing where the recipe does not need what it looks at.
 struct Check {
     item: &'static str,
-    /// Where it is looked for.
     how: &'static str,
     run: fn(&Needs, &Machine, &mut Findings<'_>),
 }

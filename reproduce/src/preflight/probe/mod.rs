@@ -18,7 +18,6 @@ use crate::preflight::needs::Needs;
 pub struct Asked {
     /// Folder of the recipe.
     pub out: PathBuf,
-    /// Data root.
     pub data: PathBuf,
     /// Whether there is an access token for the hub.
     pub has_token: bool,

@@ -32,7 +32,6 @@ impl Sequence<'_> {
 
 /// Why no advantages can be computed for a batch.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// A slice whose length does not match its tokens.
     #[error("sequence {sequence}: {found} {what} for {tokens} tokens")]

@@ -9,7 +9,6 @@ use super::knobs::Knobs;
 /// Inputs of the loss for the trained tokens of a micro-batch; all slices are (n).
 #[derive(Debug, Clone, Copy)]
 pub struct Tokens<'a> {
-    /// Advantages.
     pub advantages: &'a [f64],
     /// Log-probabilities under the weights before the update.
     pub prox: &'a [f64],

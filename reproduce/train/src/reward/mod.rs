@@ -133,11 +133,9 @@ impl QuestionType {
 pub struct Reward {
     /// Accuracy, plus weighted format, plus tool.
     pub total: f64,
-    /// 0 to 1.
     pub accuracy: f64,
     /// Up to 1; below 0 for an unclosed think block under a large anchor weight.
     pub format: f64,
-    /// 0 to 1.
     pub tool: f64,
 }
 

@@ -34,17 +34,12 @@ use update::{Scorers, TokenValues, update};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RlConfig {
-    /// The objective.
     pub objective: Knobs,
-    /// Reward.
     pub reward: RewardConfig,
-    /// Rollouts.
     pub rollout: RolloutConfig,
-    /// The optimiser.
     pub optimizer: AdamWConfig,
     /// The learning rate over steps.
     pub schedule: Schedule,
-    /// Steps in all.
     pub steps: usize,
     /// Prompts of a step; each is rolled out `rollout.group_size` times.
     pub prompts_per_step: usize,
@@ -93,13 +88,9 @@ pub struct RlStep {
 
 /// Inputs of reinforcement learning beside its settings.
 pub struct RlTask {
-    /// Prompts.
     pub prompts: Vec<RlPrompt>,
-    /// The texts.
     pub protocol: Arc<Protocol>,
-    /// Source of frames.
     pub frames: Arc<dyn FrameSource>,
-    /// Device.
     pub compute: Compute,
 }
 
@@ -183,9 +174,7 @@ pub struct FirstUpdate {
     pub reference: Option<Vec<Vec<f64>>>,
     /// The rollouts of this step by place, pass by pass.
     pub passes: Vec<Vec<usize>>,
-    /// The loss.
     pub loss: f64,
-    /// Its gradients.
     pub gradients: Gradients,
 }
 

@@ -10,7 +10,6 @@ use crate::structure::Structure;
 /// Counts of one rollout.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RolloutFigures {
-    /// Tool calls.
     pub calls: usize,
     /// Of them, those that came back with a summary.
     pub succeeded: usize,

@@ -52,7 +52,6 @@ pub enum SelectError {
     /// The number of frames is absent.
     #[error("no_nframes")]
     NoCount,
-    /// The tool fails.
     #[error("call_frame_select_failed")]
     Failed,
     /// A value at which the release's own code raises: the sample is an error. So is here a number of frames in quotes,

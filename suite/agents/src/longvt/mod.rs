@@ -393,7 +393,6 @@ impl Scorer for LongVt {
 /// Why a window is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CropError {
-    /// The start is negative.
     #[error("the window starts before the video")]
     Negative,
     /// The end is not after the start.

@@ -59,7 +59,6 @@ fn printed(value: &PyValue) -> String {
 /// Frames of one video, and how many of them are in a second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sampled {
-    /// Indices in the video.
     pub indices: Vec<usize>,
     /// Frames per second, as the model is shown it.
     pub fps: f64,

@@ -55,7 +55,6 @@ const PROMPTS: &str = "Eval/vlmeval/vlm/video_o3/prompt.py";
 
 /// What differs between the models of the release.
 struct Model {
-    /// Name of the protocol.
     name: &'static str,
     /// Pixels along a side of a visual token.
     side: u32,

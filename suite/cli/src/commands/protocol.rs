@@ -61,7 +61,6 @@ enum Action {
 /// Which texts a run uses.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum ProtocolChoice {
-    /// One by its name.
     Named(Named),
     /// A file of the user's.
     File(PathBuf),

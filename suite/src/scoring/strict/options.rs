@@ -5,7 +5,6 @@ use super::reply::{is_unspaced, plain};
 /// Letters of a row and the texts beside them.
 pub struct Options {
     letters: Vec<char>,
-    /// Words of each text.
     words: Vec<Vec<String>>,
     /// What each text says in any inflection, see [`content`]; empty where two options say the same.
     keys: Vec<Vec<String>>,

@@ -21,15 +21,10 @@ pub type Files = BTreeMap<&'static str, String>;
 
 /// A release whose texts can be imported: where it is, which files and texts, and how they become a protocol.
 pub struct Release {
-    /// Name of the protocol.
     pub name: &'static str,
-    /// Repository on GitHub.
     pub repository: &'static str,
-    /// Pinned commit.
     pub commit: &'static str,
-    /// Files that are read.
     pub files: &'static [Pinned],
-    /// Texts in them.
     pub texts: &'static [Text],
     /// Makes the protocol of the texts.
     pub make: fn(&Texts, Source) -> Result<Protocol, ImportError>,
@@ -38,7 +33,6 @@ pub struct Release {
 /// A file of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pinned {
-    /// Path in the repository.
     pub path: &'static str,
     /// SHA-256 at the pinned commit.
     pub sha256: &'static str,
@@ -53,7 +47,6 @@ impl Pinned {
 
 /// Why an import failed.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
 pub enum ImportError {
     /// A file is not there or not readable.
     #[error("{file} cannot be read from {from}: {message}")]

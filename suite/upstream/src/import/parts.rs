@@ -11,9 +11,7 @@ const MODE: &str = "agent";
 
 /// What the protocols of agents differ in.
 pub struct Parts {
-    /// Name of the protocol.
     pub name: &'static str,
-    /// Where its texts are from.
     pub source: Source,
     /// The system text, empty for none.
     pub system: String,
@@ -21,7 +19,6 @@ pub struct Parts {
     pub tool: (&'static str, usize),
     /// Texts of the questions by split, else by kind.
     pub questions: BTreeMap<String, Template>,
-    /// Its loop.
     pub agent: AgentLoop,
     /// Most tokens of a reply.
     pub max_tokens: u32,

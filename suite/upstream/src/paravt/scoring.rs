@@ -19,7 +19,6 @@ const LETTERS: std::ops::RangeInclusive<char> = 'A'..='J';
 pub struct Letter {
     /// At most one character; empty when the text is.
     pub text: String,
-    /// Name of the rule.
     pub rule: &'static str,
 }
 
@@ -65,9 +64,7 @@ fn stated(text: &str) -> Option<char> {
 pub struct Interval {
     /// Start; may be after the end.
     pub start: f64,
-    /// End.
     pub end: f64,
-    /// Name of the rule.
     pub rule: &'static str,
 }
 

@@ -9,9 +9,7 @@ use regex::Regex;
 pub enum Action {
     /// An answer ends the episode; code beside it does not run.
     Answer(String),
-    /// Code to run.
     Code(String),
-    /// An error.
     Neither,
 }
 

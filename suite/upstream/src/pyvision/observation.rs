@@ -12,7 +12,6 @@ use regex::Regex;
 /// A piece of a user turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Text.
     Text(String),
     /// The figure of this number, from the first of the episode, which is 0.
     Figure(u64),
@@ -21,7 +20,6 @@ pub enum Part {
 /// The user turn after a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
-    /// Its content.
     pub parts: Vec<Part>,
 }
 

@@ -8,9 +8,7 @@ use paravt_suite::record::EndReason;
 pub enum Turn {
     /// Code that ran to its end.
     Ran,
-    /// An answer.
     Answered,
-    /// An error.
     Failed,
 }
 
@@ -27,11 +25,9 @@ pub struct Progress {
     pub turns: usize,
     /// Tokens of the context.
     pub tokens: u64,
-    /// Images in the context.
     pub images: u64,
     /// Observations that the release counts as tool calls.
     pub calls: u32,
-    /// Why it ended.
     pub end: Option<EndReason>,
 }
 

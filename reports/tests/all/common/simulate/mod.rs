@@ -33,7 +33,6 @@ type Interval = Option<(f64, f64)>;
 pub(crate) struct Setting {
     /// What the interval is of.
     pub kind: &'static str,
-    /// Videos, or seeds.
     pub videos: usize,
     /// The rest in words.
     pub name: String,
@@ -120,7 +119,6 @@ pub(crate) fn settings() -> Vec<Setting> {
 #[derive(Clone, Copy)]
 enum Questions {
     Each(usize),
-    /// One to ten.
     Unequal,
 }
 

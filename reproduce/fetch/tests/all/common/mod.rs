@@ -32,7 +32,6 @@ pub(crate) struct Faults {
     pub corrupt: Option<(String, usize)>,
     /// This file is shorter than listed by so many bytes.
     pub short: Option<(String, usize)>,
-    /// Ranges are ignored.
     pub no_ranges: bool,
     /// Files need a token; with one, `accepted` says whether the terms were.
     pub gated: bool,

@@ -8,7 +8,6 @@ use crate::objective::moments::moments;
 /// Rewards of a full group.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// Rollouts.
     pub count: usize,
     /// Mean; 0 for a single rollout (CA:165-186).
     pub mean: f64,
@@ -42,7 +41,6 @@ pub fn spreads(rollouts: &[Rollout]) -> BTreeMap<usize, Spread> {
 /// Verdict on a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// It survives.
     Kept,
     /// The first rule that drops it.
     Dropped(Filter),

@@ -18,7 +18,6 @@ pub use pool::{Pool, Short};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum EndReason {
-    /// It answered.
     Done,
     /// The context or the tokens of the response ran out.
     OverLength,
@@ -160,7 +159,6 @@ pub struct Rollout {
     pub group: usize,
     /// As [`Strategy::reward`].
     pub reward: f64,
-    /// Whether the answer is right.
     pub is_answer_right: bool,
     /// Mean advantage of its trained tokens, from the full group.
     pub advantage: f64,
@@ -171,7 +169,6 @@ pub struct Rollout {
     pub vision_consistent: bool,
     /// Tokens, prompt included.
     pub trajlength: usize,
-    /// Why it ended.
     pub end_reason: EndReason,
 }
 

@@ -17,7 +17,6 @@ use super::{ProtocolChoice, choose, imported, named, of_name};
 pub(crate) struct Chosen {
     /// Its texts, and whose rules it follows.
     pub(crate) bound: Bound,
-    /// Why these.
     pub(crate) why: Why,
 }
 
@@ -32,7 +31,6 @@ pub(crate) enum Why {
     Row(String),
     /// `--resume`: that of the run in the folder.
     Run(PathBuf),
-    /// The recipe names it.
     Recipe,
 }
 

@@ -21,7 +21,6 @@ pub(crate) enum Fault {
     Drop,
     /// 429 with Retry-After.
     TooMany,
-    /// 500.
     Server,
     /// 200 with a body that is not JSON.
     Garbage,
@@ -31,7 +30,6 @@ pub(crate) enum Fault {
     Hang,
     /// A completion without choices.
     EmptyChoices,
-    /// 401.
     Unauthorized,
     /// 404: no such model.
     NoModel,
@@ -58,7 +56,6 @@ pub(crate) struct Script {
 pub(crate) struct Server {
     /// `http://127.0.0.1:PORT/v1`
     pub base_url: String,
-    /// Requests seen.
     pub requests: Arc<AtomicUsize>,
     /// The latest request's body.
     pub latest: Arc<Mutex<Value>>,

@@ -11,7 +11,6 @@ use super::{TOOL_CALL, TOOL_CODE};
 pub struct Extracted {
     /// Whether any call was taken.
     pub tools_called: bool,
-    /// The calls.
     pub calls: Vec<ExtractedCall>,
     /// Text before the first call; the whole text where there is none.
     pub content: Option<String>,

@@ -36,6 +36,8 @@ pub(super) struct Source {
     /// Empty for one of this build.
     pub(super) text: String,
     pub(super) table: Table,
+    /// Model of the published row, where something that extends it names another and no row.
+    pub(super) row_model: Option<String>,
 }
 
 /// Reads TOML.
@@ -69,10 +71,10 @@ pub(super) fn built_in() -> Result<Vec<(String, Table)>, RecipeError> {
 pub(super) fn find(name: &str, folder: &Path, is_extended: bool) -> Result<Source, RecipeError> {
     let file = format!("recipe {name}");
     if let Some((_, table)) = built_in()?.into_iter().find(|(known, _)| known == name) {
-        return Ok(Source { file, text: String::new(), table });
+        return Ok(Source { file, text: String::new(), table, row_model: None });
     }
     if let Some((_, text)) = BASES.into_iter().find(|(base, _)| is_extended && *base == name) {
-        return Ok(Source { table: parse(&file, text)?, text: String::new(), file });
+        return Ok(Source { table: parse(&file, text)?, text: String::new(), file, row_model: None });
     }
     let path = folder.join(name);
     let file = path.display().to_string();
@@ -104,7 +106,7 @@ impl Source {
         parse::<Recipe>(file, text)?;
         let stem = Path::new(file).file_stem().unwrap_or_default().to_string_lossy();
         table.entry("name").or_insert_with(|| stem.as_ref().into());
-        Ok(Self { file: file.to_owned(), text: text.to_owned(), table })
+        Ok(Self { file: file.to_owned(), text: text.to_owned(), table, row_model: None })
     }
 
     /// The recipe over all that it extends.
@@ -126,11 +128,18 @@ impl Source {
             layers.push(source.table);
         }
         let mut table = layers.pop().unwrap_or_default();
+        let mut row_model = None;
         for layer in layers.into_iter().rev() {
+            let model = |table: &Table| table.get("model").and_then(Value::as_str).map(str::to_owned);
+            if layer.contains_key("paper_row") {
+                row_model = None;
+            } else if model(&layer).is_some() && table.contains_key("paper_row") {
+                row_model = row_model.or_else(|| model(&table));
+            }
             merge(&mut table, layer);
         }
         table.remove("extends");
-        Ok(Self { file: self.file, text: self.text, table })
+        Ok(Self { file: self.file, text: self.text, table, row_model })
     }
 }
 

@@ -74,6 +74,9 @@ pub struct Recipe {
     /// Where it is from, for messages.
     #[serde(skip)]
     source: String,
+    /// Model of `paper_row`, where it names another in that one's place.
+    #[serde(skip)]
+    row_model: Option<String>,
 }
 
 impl Recipe {
@@ -95,14 +98,14 @@ impl Recipe {
 
     fn of(source: Source) -> Result<Self, RecipeError> {
         let text = source.text.clone();
-        let Source { file, table, .. } = source.merged()?;
+        let Source { file, table, row_model, .. } = source.merged()?;
         let recipe: Result<Self, _> = table.try_into();
         let recipe =
             recipe.map_err(|error: toml::de::Error| RecipeError::invalid(&file, error.to_string()))?;
         if let Some(missing) = recipe.missing {
             return Err(RecipeError::Missing { name: recipe.name, missing });
         }
-        let recipe = Self { source: file, ..recipe };
+        let recipe = Self { source: file, row_model, ..recipe };
         recipe.check().map_err(|error| file::with_line(error, &text))?;
         Ok(recipe)
     }

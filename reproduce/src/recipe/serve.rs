@@ -107,14 +107,24 @@ impl Recipe {
         Ok(needs)
     }
 
+    /// The model of the published row.
+    fn published_model(&self) -> Option<&String> {
+        self.row_model.as_ref().or(self.model.as_ref())
+    }
+
+    /// The model that is named in the place of that.
+    fn model_instead<'a>(&'a self, options: &'a GraphOptions) -> Option<&'a String> {
+        options.model.as_ref().or_else(|| self.model.as_ref().filter(|_| self.row_model.is_some()))
+    }
+
     fn naming(&self, model: &str) -> Naming {
-        Naming::of(model, self.model.as_deref().unwrap_or_default())
+        Naming::of(model, self.published_model().map_or("", String::as_str))
     }
 
     /// What to know of a model in the place of that of a published row, where the names do not say that it is the same.
     pub(super) fn other_model(&self, options: &GraphOptions) -> Option<(Naming, String)> {
-        let of = self.model.as_ref().filter(|_| self.paper_row.is_some() && !self.is_launched())?;
-        let model = options.model.as_ref()?;
+        let of = self.published_model().filter(|_| self.paper_row.is_some() && !self.is_launched())?;
+        let model = self.model_instead(options)?;
         let place = format!("the model is {} in the place of {of}", model_name(model));
         match self.naming(model) {
             Naming::Same => None,
@@ -129,7 +139,7 @@ impl Recipe {
 
     /// The title with another model.
     pub(super) fn title_of(&self, options: &GraphOptions) -> Option<String> {
-        let (model, of) = (options.model.as_ref()?, self.model.as_ref()?);
+        let (model, of) = (self.model_instead(options)?, self.published_model()?);
         Some(format!("{} in the place of {of}; {}", model_name(model), self.title))
     }
 }

@@ -182,6 +182,11 @@ fn another_model_stands_beside_no_published_row_and_that_is_said_first() {
     assert!(table.starts_with(place), "{table}");
     assert!(first(&table).contains("the model is Qwen/Qwen3-VL-4B-Instruct in the place of"), "{table}");
     assert!(rows == 0 && !table.contains("beside the published row"), "{table}");
+    // As where a recipe of one's own names it.
+    let mine = super::plan_of("extends = \"qwen3-vl-8b\"\nmodel = \"Qwen/Qwen3-VL-4B-Instruct\"\n");
+    assert!(mine.starts_with(place) && !mine.contains("beside the published row"), "{mine}");
+    let row = super::plan_of("extends = \"qwen3-vl-8b\"\nmodel = \"o/m\"\npaper_row = \"ParaVT-8B\"\n");
+    assert!(row.contains("beside the published row ParaVT-8B") && !row.contains("in the place of"), "{row}");
     let (table, rows) = with("/models/mine");
     assert!(first(&table).contains("the model is mine in the place of"), "{table}");
     assert_eq!(rows, 7, "its name does not say what it is");

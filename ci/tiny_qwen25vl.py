@@ -5,7 +5,7 @@ rotary positions, biased attention and a repetition penalty as published.
 """
 import sys
 
-from tiny_qwen3vl import TEMPLATE, TOKENS, save
+from tiny_qwen3vl import TEMPLATE, TOKENS, make_tokenizer, save
 from transformers import (Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLProcessor,
                           Qwen2VLImageProcessor, Qwen2VLVideoProcessor)
 

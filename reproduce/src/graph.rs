@@ -57,18 +57,22 @@ impl Graph {
 
     /// Appends a stage that builds on `inputs`.
     pub fn add(&mut self, name: &str, seed: Option<u64>, inputs: &[StageId], work: impl Work) -> StageId {
-        self.push(name, seed, inputs, Arc::new(work))
+        self.push(name, seed, inputs, Arc::new(work), &[])
     }
 
-    /// Appends a stage of any kind.
+    /// Appends a stage of any kind; its result depends on these places, too.
     pub(crate) fn push(
         &mut self,
         name: &str,
         seed: Option<u64>,
         inputs: &[StageId],
         work: Arc<dyn Work>,
+        places: &[String],
     ) -> StageId {
-        let slot = work.key().map(|key| {
+        let slot = work.key().map(|mut key| {
+            if !places.is_empty() {
+                key.settings = serde_json::json!({ "settings": key.settings, "places": places });
+            }
             let before: Vec<&Slot> = inputs.iter().filter_map(|input| self[*input].slot.as_ref()).collect();
             Slot::new(&self.root, name, &before, &key)
         });

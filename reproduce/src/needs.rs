@@ -27,9 +27,10 @@ impl Preflight {
     pub fn needs_for(&self, missing: &[Item]) -> Needs {
         let mut needs = self.needs.clone();
         let copies = |item: &Item| if self.deletes { 1 } else { item.target.copies() };
-        let gb: u64 = missing.iter().map(|item| item.gb * copies(item)).sum();
+        let gb: u64 =
+            missing.iter().map(|item| item.gb.saturating_mul(copies(item))).fold(0, u64::saturating_add);
         // One archive is downloaded while the one before is unpacked.
-        let gb = if self.deletes && gb > 0 { gb + 2 * LARGEST_ARCHIVE_GB } else { gb };
+        let gb = if self.deletes && gb > 0 { gb.saturating_add(2 * LARGEST_ARCHIVE_GB) } else { gb };
         if gb > 0 {
             let gib = (gb * 1_000_000_000).div_ceil(1 << 30);
             let data = needs.disk_gib.entry("data".to_owned()).or_default();

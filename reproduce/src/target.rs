@@ -39,7 +39,7 @@ pub enum Target {
 impl Fetch {
     /// The published size of everything, in GB.
     pub fn gb(&self) -> u64 {
-        self.items.iter().map(|item| item.gb).sum()
+        self.items.iter().map(|item| item.gb).fold(0, u64::saturating_add)
     }
 
     /// The first of what was fetched that is no longer on this machine, without asking the hub.

@@ -9,6 +9,7 @@ use paravt_train::reward::RewardConfig;
 use paravt_train::rl::RlConfig;
 use paravt_train::sft::SftConfig;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 use toml::{Table, Value};
 
 use super::file::{merge, without};
@@ -35,7 +36,8 @@ pub(super) struct Builder<'a> {
     /// Another model than that of the published row is asked.
     pub(super) is_other: bool,
     pub(super) graph: Graph,
-    made: BTreeMap<String, Made>,
+    /// By name and seed.
+    made: BTreeMap<(String, Option<u64>), Made>,
 }
 
 /// A stage that was added, and what those that build on it read of it beside its folder.
@@ -74,12 +76,26 @@ impl Recipe {
 
 impl Builder<'_> {
     fn add(&mut self, stage: &Stage) -> Result<StageId, Error> {
-        let mut inputs: Vec<StageId> = stage.inputs.iter().map(|input| self.made[input].id).collect();
-        let training = stage.inputs.iter().find_map(|input| self.made[input].training.clone());
+        let mut inputs: Vec<StageId> = Vec::new();
+        for input in &stage.inputs {
+            let made = self.input(stage, input).ok_or_else(|| {
+                self.wrong(
+                    stage,
+                    format!("`{input}` is not made before it; name it as it is at its place in the matrix"),
+                )
+            })?;
+            inputs.push(made.id);
+        }
+        let training = stage.inputs.iter().find_map(|input| self.input(stage, input)?.training.clone());
         let mut made = Made { id: StageId::default(), served: None, fleet: None, training };
         let mut about = None;
         let mut settings = self.recipe.settings(stage);
         without(&mut settings, &["enabled"]);
+        if stage.seed.is_some() && settings.contains_key("seed") {
+            let message = "`seed`: its seeds are those of --seed and --seeds; leave it out";
+            return Err(self.wrong(stage, message).into());
+        }
+        let places = places(&settings, stage.does.is_some_and(Method::is_launched));
         if let Some(field) =
             settings.keys().find(|field| !stage.does.is_some_and(|method| method.reads(field)))
         {
@@ -129,7 +145,7 @@ impl Builder<'_> {
             }
             method => self.make_here(method, stage, settings)?,
         };
-        made.id = self.graph.push(&stage.name, stage.seed, &inputs, work);
+        made.id = self.graph.push(&stage.name, stage.seed, &inputs, work, &places);
         if let (Some(about), Some(folder)) = (about, self.graph[made.id].folder()) {
             made.training = Some((folder.to_owned(), about));
         }
@@ -196,7 +212,7 @@ impl Builder<'_> {
         }
         let runs = ["run", "split"].iter().filter_map(|axis| stage.place.get(*axis));
         graph.tag(id, &runs.map(String::as_str).collect::<Vec<_>>());
-        self.made.insert(stage.name.clone(), made);
+        self.made.insert((stage.name.clone(), stage.seed), made);
         Ok(id)
     }
 
@@ -268,28 +284,66 @@ impl Builder<'_> {
         name: &str,
     ) -> Result<PathBuf, RecipeError> {
         let value: Value = self.take(stage, settings, name)?;
+        let wrong = |message: String| self.wrong(stage, format!("`{name}`: {message}"));
         match reference(&value) {
+            Some((_, below)) if below.split('/').any(|part| part == "..") => {
+                Err(wrong(format!("{} leads out of the stage's result", json!(value))))
+            }
             Some((input, below)) => {
-                let folder = self.made.get(input).and_then(|made| self.graph[made.id].folder());
-                let folder = folder.ok_or_else(|| self.wrong(stage, format!("`{input}` has no result")))?;
+                let folder = self.input(stage, input).and_then(|made| self.graph[made.id].folder());
+                let folder = folder.ok_or_else(|| wrong(format!("`{input}` has no result")))?;
                 Ok(if below.is_empty() { folder.to_owned() } else { folder.join(below) })
             }
-            None => Ok(PathBuf::from(value.as_str().unwrap_or_default())),
+            None => {
+                let path = value.as_str().filter(|path| !path.is_empty() && !path.contains(['{', '}']));
+                let path = path.ok_or_else(|| {
+                    wrong(format!(
+                        "expected a path or \"{{STAGE}}/PATH\" in the result of a stage, found {}",
+                        json!(value)
+                    ))
+                })?;
+                Ok(PathBuf::from(path))
+            }
         }
     }
 
+    /// An input of a stage: of the same seed, or what all seeds share.
+    fn input(&self, stage: &Stage, name: &str) -> Option<&Made> {
+        let made = |seed| self.made.get(&(name.to_owned(), seed));
+        made(stage.seed).or_else(|| made(None))
+    }
+
     /// Folder of the result of an input.
-    pub(super) fn folder(&self, input: &str) -> Option<&Path> {
-        self.graph[self.made.get(input)?.id].folder()
+    pub(super) fn folder(&self, stage: &Stage, input: &str) -> Option<&Path> {
+        self.graph[self.input(stage, input)?.id].folder()
     }
 
     /// What serves the model that a stage asks.
     pub(super) fn served(&self, stage: &Stage) -> Option<&Made> {
-        stage.inputs.iter().map(|input| &self.made[input]).find(|made| made.served.is_some())
+        stage.inputs.iter().filter_map(|input| self.input(stage, input)).find(|made| made.served.is_some())
     }
 
     /// All evaluations so far.
     fn evaluations(&self) -> impl Iterator<Item = (StageId, &Evaluation)> {
         self.graph.ids().filter_map(|id| Some((id, self.graph[id].kind()?)))
     }
+}
+
+/// What a stage reads elsewhere than where the results of its inputs have it, for the hash of its own: paths in those
+/// results, and what lies outside of the recipe, without naming it. Of a training in another program, which names models
+/// of the hub, the former alone.
+fn places(settings: &Table, is_launched: bool) -> Vec<String> {
+    let mut places = Vec::new();
+    for name in ["model", "base", "data", "world", "from"] {
+        let Some(value) = settings.get(name) else { continue };
+        match (reference(value), value.as_str()) {
+            (Some((_, "" | "final" | "model")), _) => {}
+            (Some((input, below)), _) => places.push(format!("{name}: {input}/{below}")),
+            (None, Some(path)) if !is_launched => {
+                places.push(format!("{name}: {}", paravt_files::sha256(path)))
+            }
+            _ => {}
+        }
+    }
+    places
 }

@@ -24,6 +24,15 @@ impl Recipe {
             let hint = nearest::hint(nearest::nearest(name, axes.map(String::as_str)));
             return Err(self.invalid(format!("[matrix] `{name}` is an axis of no stage{hint}")));
         }
+        self.matrix.check(&self.stages).map_err(|message| self.invalid(message))?;
+        for method in [Method::Preflight, Method::Fetch, Method::Serve] {
+            let mut all = self.stages.iter().filter(|stage| stage.does == Some(method));
+            if let (Some(first), Some(second)) = (all.next(), all.next()) {
+                let (first, second) = (&first.name, &second.name);
+                let message = format!("stage `{second}` does the same as `{first}`, which a recipe has once");
+                return Err(self.invalid(message));
+            }
+        }
         check_folder_name("name", &self.name).map_err(|message| self.invalid(message))?;
         self.check_sizes().map_err(|message| self.invalid(message))?;
         let graph = |full| {
@@ -48,9 +57,7 @@ impl Recipe {
             let (table, sizes): (_, &[&str]) = match stage.does {
                 Some(Method::World) => ("world", &["videos", "questions"]),
                 Some(Method::TrainingData) => ("data", &["videos", "rows", "prompts"]),
-                Some(Method::Evaluate) if self.is_in_process() => {
-                    ("evaluate", &["nframes", "max_turns", "max_tokens"])
-                }
+                Some(Method::Evaluate) => ("evaluate", &["nframes", "max_turns", "max_tokens"]),
                 _ => continue,
             };
             let settings = self.settings(stage);

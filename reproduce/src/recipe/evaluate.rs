@@ -207,6 +207,15 @@ impl Builder<'_> {
     pub(super) fn evaluate_served(&self, stage: &Stage) -> Result<Evaluation, RecipeError> {
         let served =
             self.served(stage).ok_or_else(|| self.wrong(stage, "no stage before it serves a model"))?;
+        let all = self.recipe.settings(stage);
+        if let Some(field) = ["model", "world"].into_iter().find(|field| all.contains_key(*field)) {
+            let message =
+                format!("`{field}`: an evaluation asks the recipe's `model`, which is served; leave it out");
+            return Err(self.wrong(stage, message));
+        }
+        if all.contains_key("splits") && stage.place.contains_key("split") {
+            return Err(self.wrong(stage, "`splits`: its splits are those of [matrix] `split`; leave it out"));
+        }
         let mut asked = self.recipe.asked(stage)?;
         if self.is_other {
             asked.config.paper_row = None;

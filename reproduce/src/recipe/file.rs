@@ -114,26 +114,42 @@ impl Source {
     /// # Errors
     /// One of those cannot be read, or extends what extends it.
     pub(super) fn merged(self) -> Result<Self, RecipeError> {
-        let (mut layers, mut names) = (vec![self.table], Vec::new());
+        let place = |file: &str| std::fs::canonicalize(file).unwrap_or_else(|_| file.into());
+        let (mut layers, mut names, mut places) = (vec![self.table], Vec::new(), Vec::new());
         let mut file = self.file.clone();
         while let Some(Value::String(parent)) = layers.last().and_then(|layer| layer.get("extends")).cloned()
         {
             let folder = Path::new(&file).parent().unwrap_or(Path::new("")).to_owned();
             let source = find(&parent, &folder, true)?;
+            places.push(place(&file));
             names.push(std::mem::replace(&mut file, source.file));
-            if names.contains(&file) {
+            if places.contains(&place(&file)) {
                 let message = format!("`extends` goes round in a circle: {} -> {file}", names.join(" -> "));
                 return Err(RecipeError::invalid(self.file, message));
             }
             layers.push(source.table);
         }
+        for layer in &layers {
+            let stages = layer.get("stages").and_then(Value::as_array).into_iter().flatten();
+            let mut named: Vec<&str> = stages.filter_map(|stage| stage.get("name")?.as_str()).collect();
+            named.sort_unstable();
+            if let Some([name, _]) = named.windows(2).find(|pair| pair[0] == pair[1]) {
+                let message = format!("[[stages]] name `{name}` is used twice; choose another name");
+                return Err(RecipeError::invalid(self.file, message));
+            }
+        }
         let mut table = layers.pop().unwrap_or_default();
         let mut row_model = None;
         for layer in layers.into_iter().rev() {
             let model = |table: &Table| table.get("model").and_then(Value::as_str).map(str::to_owned);
-            if layer.contains_key("paper_row") {
+            let has_row = |table: &Table| {
+                let evaluate = table.get("evaluate").and_then(Value::as_table);
+                table.contains_key("paper_row")
+                    || evaluate.is_some_and(|evaluate| evaluate.contains_key("paper_row"))
+            };
+            if has_row(&layer) {
                 row_model = None;
-            } else if model(&layer).is_some() && table.contains_key("paper_row") {
+            } else if model(&layer).is_some() && has_row(&table) {
                 row_model = row_model.or_else(|| model(&table));
             }
             merge(&mut table, layer);

@@ -65,7 +65,7 @@ impl Builder<'_> {
     /// A text with the folders of the recipe and of a stage's inputs.
     fn filled(&self, stage: &Stage, text: &str) -> String {
         let out = text.replace("{out}", &self.options.out.display().to_string());
-        let folders = stage.inputs.iter().filter_map(|input| Some((input, self.folder(input)?)));
+        let folders = stage.inputs.iter().filter_map(|input| Some((input, self.folder(stage, input)?)));
         folders.fold(out, |text, (input, folder)| {
             text.replace(&format!("{{{input}}}"), &folder.display().to_string())
         })

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use super::file::merge;
 use crate::needs::Estimate;
 
 /// What a stage does.
@@ -114,6 +115,8 @@ pub(crate) struct Stage {
 
 /// The axis of the command's seeds.
 const SEED: &str = "seed";
+/// Axes whose values are names, not settings.
+const NAMES: [&str; 2] = ["run", "split"];
 
 /// The axes that stages are repeated over, beside [`SEED`].
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -142,6 +145,65 @@ impl Matrix {
         let all = self.axes.keys().chain(self.exclude.iter().flat_map(BTreeMap::keys));
         let mut strays = all.filter(|name| !stages.iter().any(|stage| stage.matrix.contains(name)));
         strays.next().map(String::as_str)
+    }
+
+    /// What is wrong with its values, or with the order of a stage's axes.
+    pub(super) fn check(&self, stages: &[Stage]) -> Result<(), String> {
+        if self.axes.contains_key(SEED) || self.exclude.iter().any(|place| place.contains_key(SEED)) {
+            return Err("[matrix] seeds are those of --seed and --seeds; leave `seed` out".to_owned());
+        }
+        if let Some(stage) = stages.iter().find(|stage| stage.matrix.iter().skip(1).any(|axis| axis == SEED))
+        {
+            return Err(format!("stage `{}`: `seed` must be the first axis of its matrix", stage.name));
+        }
+        let known = |axis: &str, value: &Value| {
+            let values = self.axes.get(axis).into_iter().flatten();
+            let name = label(value);
+            match !name.is_empty() && values.into_iter().any(|known| label(known) == name) {
+                true => Ok(()),
+                false => Err(format!("`{axis}` has no value {}", serde_json::json!(value))),
+            }
+        };
+        for (axis, values) in &self.axes {
+            if values.is_empty() {
+                return Err(format!("[matrix] `{axis}` has no values"));
+            }
+            for value in values {
+                let name = label(value);
+                if name.is_empty() {
+                    return Err(format!(
+                        "[matrix] `{axis}`: a value needs a text or a whole number as its `name`"
+                    ));
+                }
+                for (field, value) in value.as_table().into_iter().flatten() {
+                    if field == "enabled" {
+                        return Err(format!(
+                            "[matrix] `{axis}` {name}: leave the value out in the place of `enabled`"
+                        ));
+                    }
+                    let others = value.as_array().filter(|_| self.axes.contains_key(field));
+                    for other in others.into_iter().flatten() {
+                        known(field, other)
+                            .map_err(|message| format!("[matrix] `{axis}` {name}: {message}"))?;
+                    }
+                }
+            }
+        }
+        for place in &self.exclude {
+            if place.is_empty() {
+                return Err("[matrix] exclude: a place without values excludes everything".to_owned());
+            }
+            for (axis, value) in place {
+                known(axis, value).map_err(|message| format!("[matrix] exclude: {message}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Settings of all values of a stage's axes.
+    pub(super) fn settings_of(&self, stage: &Stage) -> impl Iterator<Item = &Value> {
+        let values = stage.matrix.iter().filter_map(|axis| self.axes.get(axis)).flatten();
+        values.filter_map(Value::as_table).flat_map(Table::values)
     }
 
     /// The stages at all places; those of one seed before those of the next.
@@ -197,10 +259,11 @@ impl Matrix {
                 let is_axis = |name: &String, value: &Value| value.is_array() && self.axes.contains_key(name);
                 let settings =
                     settings.iter().filter(|(name, value)| *name != "name" && !is_axis(name, value));
-                stage.settings.extend(settings.map(|(name, value)| (name.clone(), value.clone())));
+                let settings = settings.map(|(name, value)| (name.clone(), value.clone()));
+                merge(&mut stage.settings, settings.collect());
             }
-            Value::String(_) => {}
-            number => drop(stage.settings.insert(axis.to_owned(), number.clone())),
+            _ if NAMES.contains(&axis) => {}
+            value => drop(stage.settings.insert(axis.to_owned(), value.clone())),
         }
         stage.place.insert(axis.to_owned(), name);
         stage
@@ -208,7 +271,7 @@ impl Matrix {
 }
 
 impl Stage {
-    fn is_seeded(&self) -> bool {
+    pub(super) fn is_seeded(&self) -> bool {
         self.matrix.first().is_some_and(|axis| axis == SEED)
     }
 

@@ -40,7 +40,9 @@ impl Recipe {
             let is_enabled = self.take(&made, &mut settings, "enabled")?.unwrap_or(true);
             let is_made = is_enabled && (options.full || !stage.full);
             self.check_inputs(stage, is_enabled, &settings, &stages, &left_out)?;
-            let named = settings.values().filter_map(reference).map(|(name, _)| name.to_owned());
+            let of_matrix = self.matrix.settings_of(stage);
+            let named =
+                settings.values().chain(of_matrix).filter_map(reference).map(|(name, _)| name.to_owned());
             let listed = std::mem::take(&mut made.inputs).into_iter();
             let all = listed.chain(named).flat_map(|input| match left_out.get(&*input) {
                 Some(instead) => instead.clone(),
@@ -53,6 +55,13 @@ impl Recipe {
                 if is_needed && !made.inputs.contains(&input) {
                     made.inputs.push(input);
                 }
+            }
+            let seeded = |input: &&String| stages.iter().any(|made| made.name == **input && made.is_seeded());
+            let is_of_all = made.is_seeded() || method == Method::Report;
+            if let Some(input) = made.inputs.iter().find(seeded).filter(|_| is_made && !is_of_all) {
+                return Err(self.invalid(format!(
+                    "stage `{name}` builds on `{input}`, which is made for each seed: give it `matrix = [\"seed\"]`"
+                )));
             }
             if is_made {
                 stages.push(made);
@@ -104,7 +113,7 @@ impl Recipe {
         if let Some(input) = stage.inputs.iter().find(|input| !known().any(|known| known == **input)) {
             return Err(unknown(input));
         }
-        for (input, _) in settings.values().filter_map(reference) {
+        for (input, _) in settings.values().chain(self.matrix.settings_of(stage)).filter_map(reference) {
             if !known().any(|known| known == input) {
                 return Err(unknown(input));
             }

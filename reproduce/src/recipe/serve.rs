@@ -10,6 +10,7 @@ use toml::Table;
 
 use super::build::Builder;
 use super::file::without;
+use super::select::reference;
 use super::{Method, Recipe, Stage};
 use crate::error::{Error, RecipeError};
 use crate::needs;
@@ -123,7 +124,8 @@ impl Recipe {
 
     /// What to know of a model in the place of that of a published row, where the names do not say that it is the same.
     pub(super) fn other_model(&self, options: &GraphOptions) -> Option<(Naming, String)> {
-        let of = self.published_model().filter(|_| self.paper_row.is_some() && !self.is_launched())?;
+        let has_row = self.paper_row.is_some() || self.evaluate.contains_key("paper_row");
+        let of = self.published_model().filter(|_| has_row && !self.is_launched())?;
         let model = self.model_instead(options)?;
         let place = format!("the model is {} in the place of {of}", model_name(model));
         match self.naming(model) {
@@ -159,6 +161,11 @@ impl Builder<'_> {
         stage: &Stage,
         settings: &mut Table,
     ) -> Result<(String, Option<PathBuf>), Error> {
+        if settings.get("model").is_some_and(|model| reference(model).is_none()) {
+            return Err(self
+                .wrong(stage, "`model`: name it at the top of the recipe, where all read it")
+                .into());
+        }
         let made = settings.contains_key("model").then(|| self.path(stage, settings, "model")).transpose()?;
         let given =
             self.options.model.clone().or_else(|| made.as_ref().map(|model| model.display().to_string()));

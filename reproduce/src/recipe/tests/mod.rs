@@ -297,3 +297,81 @@ fn the_small_recipe_trains_two_steps_everywhere() {
     assert!(trainings.len() == 9 && trainings.iter().all(|training| training.config.steps == 2));
     assert!(graph.table().contains("cold-start SFT, 2 steps") && !graph.table().contains("600 steps"));
 }
+
+/// What would be read as something else, or read by nothing, is refused with its field and a remedy.
+#[test]
+fn silent_misreadings_are_refused() {
+    let nano = |text: &str| refused(&format!("extends = \"paravt-nano\"\n{text}"));
+    let served = |text: &str| refused(&format!("{MINE}{text}"));
+    let evaluation = "[[stages]]\nname = \"z\"\ndoes = \"evaluate\"\nmode = \"native\"\n";
+    for (message, words) in [
+        (nano(&format!("{evaluation}model = \"{{sft}}/final\"\n")), "give it `matrix = [\"seed\"]`"),
+        (
+            nano(&format!(
+                "{evaluation}model = \"{{rl}}/final\"\nmatrix = [\"n\", \"seed\"]\n[matrix]\nn = [4]\n"
+            )),
+            "`seed` must be the first axis",
+        ),
+        (nano(&format!("{evaluation}matrix = [\"seed\"]\nmodel = 5\n")), "`model`: expected a path"),
+        (
+            nano(&format!("{evaluation}matrix = [\"seed\"]\nmodel = \"{{rl/final\"\n")),
+            "`model`: expected a path",
+        ),
+        (nano(&format!("{evaluation}matrix = [\"seed\"]\nmodel = \"{{rl}}/../x\"\n")), "leads out of"),
+        (nano(&format!("{evaluation}matrix = [\"seed\"]\n{evaluation}")), "`z` is used twice"),
+        (nano("[sft]\nseed = 7\n"), "--seed and --seeds"),
+        (nano("[matrix]\nseed = [1, 2]\n"), "--seed and --seeds"),
+        (served("exclude = [{}]\n"), "excludes everything"),
+        (served("exclude = [{ split = \"mlvuu\" }]\n"), "`split` has no value \"mlvuu\""),
+        (
+            refused(&MINE.replace("\"b\", published", "\"b\", split = [\"lvbench\"], published")),
+            "`split` has no value",
+        ),
+        (
+            refused(&MINE.replace("\"b\", published", "\"b\", enabled = false, published")),
+            "leave the value out",
+        ),
+        (
+            refused(&MINE.replace("\"b\", published", "\"b\", model = \"o/n\", published")),
+            "`model`: an evaluation asks",
+        ),
+        (refused(&MINE.replace("name = \"b\", published", "published")), "needs a text"),
+        (
+            refused(&MINE.replace("run = [\"a\", { name = \"b\", published = false }]", "run = []")),
+            "has no values",
+        ),
+        (served("[evaluate]\nnframes = 0\n"), "`evaluate.nframes` is 0"),
+        (served("[[stages]]\nname = \"serve2\"\ndoes = \"serve\"\n"), "a recipe has once"),
+        (refused("extends = \"paravt-8b\"\n[serve]\nmodel = \"o/m\"\n"), "at the top of the recipe"),
+    ] {
+        assert!(message.contains(words), "{words}: {message}");
+    }
+}
+
+#[test]
+fn what_a_stage_reads_elsewhere_is_part_of_its_result() {
+    let of = |text: &str| {
+        let text = format!("extends = \"paravt-nano\"\n[[stages]]\nname = \"with-tool\"\n{text}");
+        folder(&Recipe::parse("my.toml", &text).unwrap().graph(&out()).unwrap(), "with-tool")
+    };
+    let usual = of("");
+    assert_eq!(of("model = \"{rl}/final\"\n"), usual);
+    let others = ["{rl}/step-4", "/data/a", "/data/b"].map(|model| of(&format!("model = \"{model}\"\n")));
+    let all: std::collections::BTreeSet<_> = others.iter().chain([&usual]).collect();
+    assert_eq!(all.len(), 4, "{all:?}");
+    assert!(others.iter().all(|folder| !folder.to_string_lossy().contains("data")), "no path of a machine");
+}
+
+#[test]
+fn values_of_an_axis_are_inputs_and_settings_of_their_stage() {
+    let text = "extends = \"paravt-nano\"\n[[stages]]\nname = \"e-{ck}\"\ndoes = \"evaluate\"\n\
+        matrix = [\"seed\", \"ck\"]\n[matrix]\n\
+        ck = [{ name = \"a\", model = \"{sft}/final\", mode = \"native\" }, { name = \"b\", model = \"{rl}/final\", mode = \"native\" }]\n";
+    let graph = |steps: usize| {
+        let text = format!("{text}[sft]\nsteps = {steps}\n");
+        Recipe::parse("my.toml", &text).unwrap().graph(&out()).unwrap()
+    };
+    assert_ne!(folder(&graph(300), "e-b"), folder(&graph(301), "e-b"));
+    let unknown = refused(&text.replace("{sft}", "{sftt}"));
+    assert!(unknown.contains("builds on `sftt`"), "{unknown}");
+}

@@ -184,7 +184,7 @@ impl Args {
         let name = Path::new(&self.recipe).file_stem().unwrap_or_default();
         let out = self.out.clone().unwrap_or_else(|| Path::new("runs").join(name));
         let seeds = self.nano.seeds.unwrap_or(if self.nano.full { 3 } else { 1 });
-        let seeds = (self.nano.seed..).take(seeds.into()).collect();
+        let seeds = (0..seeds.into()).map_while(|number| self.nano.seed.checked_add(number)).collect();
         // What another device or number type made is kept apart.
         let stages = match compute.to_string() {
             name if name == Compute::cpu().to_string() => "stages".to_owned(),

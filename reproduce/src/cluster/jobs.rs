@@ -50,7 +50,9 @@ impl Call<'_> {
         let is_all = self.only.is_empty();
         // With `--only`, what the evaluations need is not among what is named.
         let kept = stages.iter().filter(|stage| stage.slot().is_some() && !is(stage, &[Role::Evaluate]));
-        let needed = Some(names(kept)).filter(|needed| !is_all && !needed.is_empty());
+        let needed = names(kept);
+        let needed = if needed.is_empty() { until_prepared.to_owned() } else { needed };
+        let needed = Some(needed).filter(|_| !is_all);
         // Downloads and checks of the data are done.
         let evaluations = is_all.then(|| names(graph.evaluations().map(|(stage, ..)| stage)));
 
@@ -104,11 +106,17 @@ impl Call<'_> {
     /// A command with these flags, those that have a value, and `--own-engine` and `--skip-preflight` where they are asked.
     fn command(&self, values: &[(&str, Option<&str>)], switches: [bool; 2]) -> Vec<String> {
         let start = [path_text(&self.program), "reproduce".to_owned(), self.recipe.to_owned()];
+        // `--only` of the job, in the place of the user's: with both, `--until` would leave out what that one names.
+        let is_replaced = |flag: &&String| {
+            flag.starts_with("--only=")
+                && values.iter().any(|(own, value)| *own == "--only" && value.is_some())
+        };
+        let kept = self.flags.iter().filter(|flag| !is_replaced(flag)).cloned();
         let values = values.iter().filter_map(|(flag, value)| Some([*flag, (*value)?])).flatten();
         let switches = ["--own-engine", "--skip-preflight"].into_iter().zip(switches);
         let switches = switches.filter(|(_, is_given)| *is_given).map(|(flag, _)| flag);
         let own = values.chain(switches).map(str::to_owned);
-        start.into_iter().chain(self.flags.iter().cloned()).chain(own).collect()
+        start.into_iter().chain(kept).chain(own).collect()
     }
 }
 

@@ -248,7 +248,8 @@ mod real_cluster {
         assert!(said.contains("shard 2/3 is not done: "), "{said}");
         let command = said.lines().find_map(|line| line.split_once("this: sbatch ")).unwrap().1;
         let (array, script) = command.split_once(' ').unwrap();
-        slurm("sbatch", &["--parsable", array, script]);
+        // Quoted for a shell: the folder has a space.
+        slurm("sbatch", &["--parsable", array, script.trim_matches('\'')]);
         world.collected();
         world.submitted();
         world.merged(&world.collected());

@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-use crate::driver::Outcome;
-use crate::graph::{Graph, Stage};
-use crate::provenance::{self, Provenance};
-use crate::slot::{self, State};
-use crate::{GraphOptions, Recipe};
 use paravt_suite::evaluate::Shard;
 use serde_json::Value;
 
 use crate::cluster::jobs::served;
 use crate::cluster::{Error, folder, io};
+use crate::driver::Outcome;
+use crate::graph::{Graph, Stage};
+use crate::provenance::{self, Provenance};
+use crate::slot::{self, State};
+use crate::{GraphOptions, Recipe};
 
 /// The graphs of the shards, as their jobs make them; `selection` is what the answers of a shard depend on.
 ///

@@ -13,7 +13,6 @@ mod tests;
 
 use std::path::Path;
 
-use crate::environments::Setup;
 use paravt_reports::study::{Prediction, Question};
 use paravt_upstream::paravt::import::RELEASE;
 use serde::Deserialize;
@@ -23,6 +22,7 @@ use toml::{Table, Value};
 use self::file::Source;
 use self::launch::Engines;
 use self::matrix::{Matrix, Method, Stage};
+use crate::environments::Setup;
 use crate::error::RecipeError;
 
 /// Samples in flight of a model in this process: what decodes together.

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::environments::Layout;
-use crate::preflight::Needs;
 use paravt_reports::Naming;
 use toml::Table;
 
@@ -12,9 +10,11 @@ use super::build::Builder;
 use super::file::without;
 use super::select::reference;
 use super::{Method, Recipe, Stage};
+use crate::environments::Layout;
 use crate::error::{Error, RecipeError};
 use crate::needs;
 use crate::options::GraphOptions;
+use crate::preflight::Needs;
 use crate::servers::{Engine, Fleet, Serve};
 use crate::target::{Fetch, Item, Target};
 

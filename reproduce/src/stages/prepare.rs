@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::environments::{Environment, Layout, Record, Release, Setup};
 use serde_json::json;
 
+use crate::environments::{Environment, Layout, Record, Release, Setup};
 use crate::error::Error;
 use crate::host::{Event, Outcome};
 use crate::slot::Key;

@@ -40,7 +40,7 @@ def lettered(sample: dict, form: str = "{}. {}") -> list:
 
 
 def message(one: dict, media) -> dict:
-    """A message in the form that is compared: texts and pictures in order. `media` reads a part that is no text."""
+    """A message in the form that is compared: texts and pictures in order. `media` reads images and videos."""
     content, plain = one["content"], isinstance(one["content"], str)
     parts = [content] if plain else [part["text"] if part["type"] == "text" else media(part) for part in content]
     return {"role": one["role"], "parts": parts, "plain": plain}

@@ -4,7 +4,7 @@
     python ci/compare/pyvision_loop.py CHECKOUT BINARY SEED [VLLM]
 
 The release's `agent_rollout_loop`, its environment and its tool run as they are, the tool's interpreters as processes of
-their own; stand-ins are the engine (the script), tokenizer and processor (a token a character). paravt-bench asks a server
+their own; stand-ins are the engine (the script), tokenizer and processor (one token per character). paravt-bench asks a server
 of the same script and runs the same code in its jail. Equal means: the first prompt, every turn, every result as text with
 its images in place, every figure's pixels, why the episode ends, and what the release's verifier takes for the answer.
 """

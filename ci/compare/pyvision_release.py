@@ -1,7 +1,7 @@
 """PyVision-RL's own loop, tool and verifier from the checkout in the first argument, for the scripts of `ci/compare/pyvision`.
 
 The code runs as it is. Stand-ins are what it asks of a GPU or a network: vLLM's engine and groups, tokenizer and processor
-(a token a character; a processor that gives as many tokens as it is told), the judge.
+(one token per character; a processor that returns a set number of tokens), the judge.
 """
 
 import os

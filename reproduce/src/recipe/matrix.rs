@@ -140,7 +140,7 @@ fn label(value: &Value) -> String {
 }
 
 impl Matrix {
-    /// A name in it that is no axis of these stages.
+    /// The first name that none of these stages has as an axis.
     pub(super) fn stray<'a>(&'a self, stages: &[Stage]) -> Option<&'a str> {
         let all = self.axes.keys().chain(self.exclude.iter().flat_map(BTreeMap::keys));
         let mut strays = all.filter(|name| !stages.iter().any(|stage| stage.matrix.contains(name)));
@@ -201,7 +201,7 @@ impl Matrix {
     }
 
     /// Settings of all values of a stage's axes.
-    pub(super) fn settings_of(&self, stage: &Stage) -> impl Iterator<Item = &Value> {
+    pub(super) fn settings_of<'a>(&'a self, stage: &'a Stage) -> impl Iterator<Item = &'a Value> {
         let values = stage.matrix.iter().filter_map(|axis| self.axes.get(axis)).flatten();
         values.filter_map(Value::as_table).flat_map(Table::values)
     }

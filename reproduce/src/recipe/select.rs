@@ -26,7 +26,7 @@ impl Recipe {
     /// The stages that are made with these options, in order and at all places of the matrix.
     ///
     /// # Errors
-    /// A stage without a method, or with an input that is no stage before it.
+    /// A stage without a method, or with an input that is not listed before it.
     pub(super) fn select(&self, options: &GraphOptions) -> Result<Vec<Stage>, RecipeError> {
         let mut stages: Vec<Stage> = Vec::new();
         // What stands for a stage that is not made: what it builds on.
@@ -40,9 +40,7 @@ impl Recipe {
             let is_enabled = self.take(&made, &mut settings, "enabled")?.unwrap_or(true);
             let is_made = is_enabled && (options.full || !stage.full);
             self.check_inputs(stage, is_enabled, &settings, &stages, &left_out)?;
-            let of_matrix = self.matrix.settings_of(stage);
-            let named =
-                settings.values().chain(of_matrix).filter_map(reference).map(|(name, _)| name.to_owned());
+            let named = self.references(stage, &settings).map(str::to_owned);
             let listed = std::mem::take(&mut made.inputs).into_iter();
             let all = listed.chain(named).flat_map(|input| match left_out.get(&*input) {
                 Some(instead) => instead.clone(),
@@ -82,6 +80,12 @@ impl Recipe {
         self.matrix.expand(&stages, &options.seeds).map_err(|message| self.invalid(message))
     }
 
+    /// The stages whose results the settings of a stage name, at any place of the matrix.
+    fn references<'a>(&'a self, stage: &'a Stage, settings: &'a Table) -> impl Iterator<Item = &'a str> {
+        let all = settings.values().chain(self.matrix.settings_of(stage));
+        all.filter_map(reference).map(|(name, _)| name)
+    }
+
     /// Whether the engine is one of the environments that are made.
     fn installs(&self, options: &GraphOptions) -> Result<bool, RecipeError> {
         Ok(options.backend.is_none() && self.serve(options)?.install.is_some())
@@ -113,7 +117,7 @@ impl Recipe {
         if let Some(input) = stage.inputs.iter().find(|input| !known().any(|known| known == **input)) {
             return Err(unknown(input));
         }
-        for (input, _) in settings.values().chain(self.matrix.settings_of(stage)).filter_map(reference) {
+        for input in self.references(stage, settings) {
             if !known().any(|known| known == input) {
                 return Err(unknown(input));
             }

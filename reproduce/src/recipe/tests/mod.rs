@@ -155,7 +155,7 @@ fn names_that_cannot_be_folders_are_refused() {
 fn a_name_that_is_neither_built_in_nor_a_readable_file_is_an_error() {
     let error = Recipe::load("nothing").unwrap_err();
     assert!(error.to_string().contains("paravt-8b"), "{error}");
-    assert!(Recipe::load("served").is_err(), "a base is no recipe");
+    assert!(Recipe::load("served").is_err(), "a base can only be extended");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("recipe.toml");
     std::fs::write(&path, b"\xff\xfe not text").unwrap();

@@ -1,5 +1,5 @@
 //! Code that a model writes over the video of its sample, where the protocol has a tool for it
-//! ([`CodeRules`]).
+//! ([`CodeLoop`]).
 //!
 //! Running it, and reading a reply as its release does, is outside of this crate: a [`CodeTool`] begins an [`Episode`] for
 //! each sample. Both block, and are called off the async threads.
@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::message::Part;
-use crate::protocol::{AgentLoop, CodeRules};
+use crate::protocol::CodeLoop;
 use crate::record::{EndReason, ToolOutcome};
 
 /// Begins the episodes of a run.
@@ -16,12 +16,7 @@ pub trait CodeTool: Send + Sync {
     ///
     /// # Errors
     /// It cannot be started.
-    fn begin(
-        &self,
-        agent_loop: &AgentLoop,
-        rules: &CodeRules,
-        video: &Path,
-    ) -> Result<Box<dyn Episode>, CodeError>;
+    fn begin(&self, code: &CodeLoop, video: &Path) -> Result<Box<dyn Episode>, CodeError>;
 
     /// Versions of the interpreter and of the packages that answers depend on.
     fn versions(&self) -> &str;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::media::paired_frames;
 use crate::probe::Probe;
 use crate::profile::{Profile, Rules, Switches};
-use crate::protocol::{Fidelity, PromptMode, Protocol};
+use crate::protocol::{Fidelity, PromptMode, Protocol, Shape};
 use crate::settings::{RequestSettings, ToolDialect};
 
 /// Settings that decide what is sent and scored. Two runs are comparable where these and the data agree.
@@ -92,10 +92,7 @@ impl RunPlan {
     /// Frames of the overview that are sampled here by [`nframes`](Self::nframes); `None` where a server samples them or
     /// the agent's own loop chooses them.
     pub fn overview_frames(&self, protocol: &Protocol) -> Option<usize> {
-        let chosen = protocol
-            .agent
-            .as_ref()
-            .is_some_and(|agent_loop| agent_loop.frames.is_some() || agent_loop.code.is_some());
+        let chosen = protocol.agent.as_ref().is_some_and(|agent_loop| agent_loop.shape != Shape::OneTurn);
         (self.channel.samples_here() && !chosen && !self.is_blind()).then(|| paired_frames(self.nframes))
     }
 

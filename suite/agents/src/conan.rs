@@ -11,8 +11,8 @@ use paravt_suite::agent::Reference;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview, Protocol,
-    Sampling, SizeRule, Source, Template, Tool,
+    AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FrameLoop, FramePolicy, OptionForm, Overview,
+    Protocol, Sampling, Shape, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallContext, CallResult, FrameChoice, FrameRules, Tag, ToolSyntax};
@@ -297,16 +297,19 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
             ("lvbench".to_owned(), texts.template(&format!("lvbench.{turn}"))?),
         ]))
     };
-    let agent = AgentLoop {
+    let policy = FramePolicy {
+        overview: Some(Overview { frames: 16, ..Overview::default() }),
+        ..FramePolicy::new(SizeRule::LongSide(448), Filter::Lanczos, Encoding::Jpeg(75))
+    };
+    let frames = FrameLoop {
         round: of_turn("round")?,
         last: of_turn("last")?,
         failed_calls: FailedCalls::Stop,
-        frames: Some(FramePolicy {
-            overview: Some(Overview { frames: 16, ..Overview::default() }),
-            ..FramePolicy::new(SizeRule::LongSide(448), Filter::Lanczos, Encoding::Jpeg(75))
-        }),
+        ..FrameLoop::new(3, policy)
+    };
+    let agent = AgentLoop {
         sampling: Sampling { temperature: 1.0, ..Sampling::default() },
-        ..AgentLoop::new(Fidelity::Exact, 3)
+        ..AgentLoop::new(Fidelity::Exact, Shape::Frames(frames))
     };
     let on_one_line = OptionForm {
         line: Template::parse("{letter}. {option}"),

@@ -120,7 +120,7 @@ mod tests {
         let mut agent = native::protocol();
         assert!(LONGVT.make(native::protocol(), &agent).is_none(), "no loop of its own");
         let own =
-            r#"{"fidelity": "exact", "turns": 2, "opening": [{"slot": "stripped"}, {"text": " Crop."}]}"#;
+            r#"{"fidelity": "exact", "turns": 1, "opening": [{"slot": "stripped"}, {"text": " Crop."}]}"#;
         agent.agent = Some(serde_json::from_str(own).unwrap());
         let made = LONGVT.make(native::protocol(), &agent).unwrap();
         assert_eq!(made.system_text(&made.default_mode).unwrap(), "Crop.");

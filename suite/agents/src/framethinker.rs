@@ -12,8 +12,8 @@ use paravt_suite::agent::{Conversation, Kit, Loop, Reference, SpecialFields, tur
 use paravt_suite::media::VideoFacts;
 use paravt_suite::message::{Content, Message, Role};
 use paravt_suite::protocol::{
-    AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, LongVideos, Overview, Protocol,
-    Sampling, SizeRule, Source, Template, Tool, Tries,
+    AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FrameLoop, FramePolicy, LongVideos, Overview,
+    Protocol, Sampling, Shape, SizeRule, Source, Template, Tool, Tries,
 };
 use paravt_suite::record::{RecordedMessage, Score};
 use paravt_suite::reference::{Call, CallContext, CallResult, FrameChoice, FrameRules, Tag, ToolSyntax};
@@ -76,16 +76,16 @@ impl Loop for FrameThinker {
     /// Conversations up to the first whose answer counts; the last one is scored.
     fn run<'a>(&'a self, kit: &'a mut Kit<'_>) -> Conversation<'a> {
         Box::pin(async move {
-            let (agent_loop, policy) = kit.frame_loop()?;
+            let FrameLoop { policy, tries, .. } = kit.frame_loop()?;
             loop {
                 let text = turns::converse(kit, &ChosenFrames).await?;
-                if agent_loop.tries.count <= 1 {
+                if tries.count <= 1 {
                     return Ok(text);
                 }
                 let video = kit.require_facts().await?;
                 let accepted = is_accepted(&kit.messages, &text, frames(&policy.of(&video)));
                 kit.transcript.tries.get_or_insert_default().accepted = accepted;
-                if accepted || kit.number_of_try() + 1 >= agent_loop.tries.count {
+                if accepted || kit.number_of_try() + 1 >= tries.count {
                     return Ok(text);
                 }
                 let last = Message::text(Role::Assistant, text);
@@ -286,21 +286,26 @@ fn systems(texts: &Texts) -> Result<Vec<Template>, ImportError> {
 }
 
 fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
+    let frames = FrameLoop {
+        failed_calls: FailedCalls::Stop,
+        tries: Tries { count: 3, system: systems(texts)? },
+        ..FrameLoop::new(
+            5,
+            FramePolicy {
+                overview: Some(Overview { frames: 8, ..Overview::default() }),
+                long: Some(LongVideos { seconds: 300.0, frames: 12, size: SizeRule::Within(448, 252) }),
+                ..FramePolicy::new(SizeRule::Within(640, 360), Filter::Area, Encoding::Jpeg(95))
+            },
+        )
+    };
     let agent = AgentLoop {
         opening: Template::parse("{question}\n{frames}"),
-        failed_calls: FailedCalls::Stop,
-        frames: Some(FramePolicy {
-            overview: Some(Overview { frames: 8, ..Overview::default() }),
-            long: Some(LongVideos { seconds: 300.0, frames: 12, size: SizeRule::Within(448, 252) }),
-            ..FramePolicy::new(SizeRule::Within(640, 360), Filter::Area, Encoding::Jpeg(95))
-        }),
-        tries: Tries { count: 3, system: systems(texts)? },
         sampling: Sampling {
             temperature: 0.6,
             // `top_k` is the default of `generate` in transformers, which draws the tokens there.
             params: SamplingParams { top_p: Some(0.9), top_k: Some(50), ..SamplingParams::default() },
         },
-        ..AgentLoop::new(Fidelity::WordingOurs, 5)
+        ..AgentLoop::new(Fidelity::WordingOurs, Shape::Frames(frames))
     };
     Ok(Protocol {
         crop_response: Template::parse("{frames}"),

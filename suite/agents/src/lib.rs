@@ -132,7 +132,7 @@ fn reference(protocol: &Protocol) -> Result<Reference, ReferenceError> {
 /// Refuses rules that the loop does not have, and a loop without those that it needs.
 fn check_rules(protocol: &str, agent_loop: &AgentLoop, found: &Reference) -> Result<(), ReferenceError> {
     let (protocol, name) = (protocol.to_owned(), found.name);
-    let SpecialFields { needed, allowed } = match (&agent_loop.frames, found.agent_loop) {
+    let SpecialFields { needed, allowed } = match (agent_loop.frames(), found.agent_loop) {
         (None, _) => SpecialFields::default(),
         (Some(_), Some(chosen)) => chosen.fields(),
         (Some(_), None) => {
@@ -155,7 +155,7 @@ fn check_rules(protocol: &str, agent_loop: &AgentLoop, found: &Reference) -> Res
 mod tests {
     use super::*;
     use paravt_suite::protocol::{
-        CallMessages, Encoding, Fidelity, Filter, FramePolicy, Overview, SizeRule, native,
+        CallMessages, Encoding, Fidelity, Filter, FrameLoop, FramePolicy, Overview, Shape, SizeRule, native,
     };
 
     #[test]
@@ -177,14 +177,19 @@ mod tests {
         let fails = |name: &str, change: &dyn Fn(&mut AgentLoop)| {
             let mut protocol = native::protocol();
             let size = FramePolicy::new(SizeRule::Multiple(28), Filter::Area, Encoding::Png);
-            let mut agent_loop = AgentLoop { frames: Some(size), ..AgentLoop::new(Fidelity::Variant, 3) };
+            let mut agent_loop = AgentLoop::new(Fidelity::Variant, Shape::Frames(FrameLoop::new(3, size)));
             change(&mut agent_loop);
             (protocol.reference, protocol.agent) = (Some(name.to_owned()), Some(agent_loop));
             reference(&protocol).err().map(|error| error.to_string())
         };
-        let tries = |agent_loop: &mut AgentLoop| agent_loop.tries.count = 3;
+        let frames = |agent_loop: &mut AgentLoop, change: &dyn Fn(&mut FrameLoop)| match &mut agent_loop.shape
+        {
+            Shape::Frames(frames) => change(frames),
+            other => panic!("{other:?}"),
+        };
+        let tries = |agent_loop: &mut AgentLoop| frames(agent_loop, &|frames| frames.tries.count = 3);
         let overview = |agent_loop: &mut AgentLoop| {
-            agent_loop.frames.as_mut().unwrap().overview = Some(Overview::default());
+            frames(agent_loop, &|frames| frames.policy.overview = Some(Overview::default()));
         };
         let apart = |agent_loop: &mut AgentLoop| agent_loop.harness.calls = CallMessages::OneMessagePerCall;
         let refused = |name: &str, field: &str| {
@@ -200,6 +205,6 @@ mod tests {
         assert_eq!(fails("videozoomer", &apart), refused("videozoomer", "harness.calls"));
         let needed = "protocol native: agent.clips: missing: the loop of reference `video-o3` needs it";
         assert_eq!(fails("video-o3", &overview).as_deref(), Some(needed));
-        assert_eq!(fails("paravt", &|agent_loop| agent_loop.frames = None), None);
+        assert_eq!(fails("paravt", &|agent_loop| agent_loop.shape = Shape::OneTurn), None);
     }
 }

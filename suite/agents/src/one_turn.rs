@@ -4,8 +4,8 @@
 use paravt_suite::media::{Sampling as Rate, VideoFacts, VideoRequest, frame_indices};
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, Sampling, SentAs, SizeRule,
-    Template,
+    AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FrameLoop, FramePolicy, Overview, Sampling, SentAs,
+    Shape, SizeRule, Template,
 };
 use paravt_suite::reference::{FrameChoice, FrameRules, ToolSyntax};
 use paravt_upstream::import::{ImportError, Texts};
@@ -55,13 +55,12 @@ pub(crate) fn long_video() -> FramePolicy {
 }
 
 /// One call.
-pub(crate) fn one_turn(opening: &str, frames: FramePolicy, sampling: Sampling) -> AgentLoop {
+pub(crate) fn one_turn(opening: &str, policy: FramePolicy, sampling: Sampling) -> AgentLoop {
+    let frames = FrameLoop { failed_calls: FailedCalls::Stop, ..FrameLoop::new(1, policy) };
     AgentLoop {
         opening: Template::parse(opening),
-        failed_calls: FailedCalls::Stop,
-        frames: Some(frames),
         sampling,
-        ..AgentLoop::new(Fidelity::Exact, 1)
+        ..AgentLoop::new(Fidelity::Exact, Shape::Frames(frames))
     }
 }
 

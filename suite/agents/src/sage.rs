@@ -4,7 +4,7 @@
 //! splits: it is not part of the suite.
 
 use paravt_python::{PyValue, dumps};
-use paravt_suite::protocol::{AgentLoop, Fidelity, Protocol, Source};
+use paravt_suite::protocol::{AgentLoop, Fidelity, Protocol, Shape, Source};
 use paravt_upstream::import::parts::{Parts, protocol, questions};
 use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
 
@@ -126,7 +126,7 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
         system,
         tool: ("perform_reasoning", 128),
         questions: questions([]),
-        agent: AgentLoop::new(Fidelity::Variant, 1),
+        agent: AgentLoop::new(Fidelity::Variant, Shape::OneTurn),
         max_tokens: 32_768,
     }))
 }

@@ -12,8 +12,8 @@ use paravt_suite::agent::Reference;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, CallError, Encoding, Fidelity, Filter, FramePolicy, Overview, Protocol, Sampling, Scored,
-    SizeRule, Source, Template, Tool,
+    AgentLoop, CallError, Encoding, Fidelity, Filter, FrameLoop, FramePolicy, Overview, Protocol, Sampling,
+    Scored, Shape, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallContext, CallResult, FrameChoice, FrameRules, Tag, ToolSyntax};
@@ -248,13 +248,13 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
         ("mlvu", lettered),
         ("lvbench", "\n{question}"),
     ]);
+    let policy = FramePolicy {
+        overview: Some(Overview { frames: 64, fps: Some(0.5), at_least: None }),
+        ..FramePolicy::new(SizeRule::Pixels { min: 25_088, max: 100_352 }, Filter::Lanczos, Encoding::Png)
+    };
+    let frames = FrameLoop { last_turn: texts.text("last_turn")?, ..FrameLoop::new(5, policy) };
     let agent = AgentLoop {
-        last_turn: texts.text("last_turn")?,
         scored: Scored::All,
-        frames: Some(FramePolicy {
-            overview: Some(Overview { frames: 64, fps: Some(0.5), at_least: None }),
-            ..FramePolicy::new(SizeRule::Pixels { min: 25_088, max: 100_352 }, Filter::Lanczos, Encoding::Png)
-        }),
         sampling: Sampling {
             temperature: 0.0,
             params: SamplingParams {
@@ -264,7 +264,7 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
                 ..SamplingParams::default()
             },
         },
-        ..AgentLoop::new(Fidelity::WordingOurs, 5)
+        ..AgentLoop::new(Fidelity::WordingOurs, Shape::Frames(frames))
     };
     Ok(Protocol {
         crop_response: Template(vec![

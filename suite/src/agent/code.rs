@@ -6,10 +6,10 @@ use super::turns::message;
 use super::{Conversation, Kit, Loop, protocol_error};
 use crate::code::{CodeError, Episode, Reply, Step};
 use crate::message::{Message, Part, Role};
-use crate::protocol::{AgentLoop, CodeRules, render};
+use crate::protocol::{AgentLoop, CodeLoop, render};
 use crate::record::{EndReason, EpisodeRecord, SampleError, SampleErrorClass, ToolCall};
 
-/// The loop of a protocol with [`AgentLoop::code`].
+/// The loop of a protocol whose turns are [`CodeLoop`].
 pub(super) struct Code;
 
 impl Loop for Code {
@@ -18,8 +18,8 @@ impl Loop for Code {
             kit.require_video()?;
             let system = kit.system_text()?;
             let missing = || protocol_error("open", &"the protocol has no `agent.code`");
-            let (agent_loop, rules) = kit.protocol().code().ok_or_else(missing)?;
-            let (episode, first) = open(kit, agent_loop, rules).await?;
+            let (agent_loop, code) = kit.protocol().code().ok_or_else(missing)?;
+            let (episode, first) = open(kit, agent_loop, code).await?;
             kit.begin(system, first);
             run_episode(kit, episode).await
         })
@@ -30,15 +30,15 @@ impl Loop for Code {
 async fn open(
     kit: &Kit<'_>,
     agent_loop: &AgentLoop,
-    rules: &CodeRules,
+    code: &CodeLoop,
 ) -> Result<(Box<dyn Episode>, Message), SampleError> {
     let tool = kit.agent.code.clone().ok_or_else(|| {
         protocol_error("open", &format!("protocol {} runs code, and no tool does", kit.protocol().name))
     })?;
     let video = kit.agent.videos.resolve(&kit.sample.video);
-    let (own_loop, own_rules) = (agent_loop.clone(), rules.clone());
+    let own_code = code.clone();
     let start = move || {
-        let mut episode = tool.begin(&own_loop, &own_rules, &video)?;
+        let mut episode = tool.begin(&own_code, &video)?;
         let info = episode.video_info()?;
         Ok((episode, info))
     };

@@ -27,7 +27,7 @@ use crate::frames::FrameSource;
 use crate::message::{Message, Role};
 use crate::plan::RunPlan;
 use crate::profile::{Extraction, Switches};
-use crate::protocol::{AgentLoop, Protocol};
+use crate::protocol::{AgentLoop, Protocol, Shape};
 use crate::record::{
     AgentScore, Outcome, RECORD_VERSION, Record, RecordedMessage, SampleError, Score, Transcript,
 };
@@ -196,11 +196,11 @@ impl Agent {
 
     /// The loop that the protocol asks for.
     fn choose_loop(&self) -> Result<&'static dyn Loop, SampleError> {
-        Ok(match &self.protocol.agent {
+        Ok(match self.protocol.agent.as_ref().map(|agent_loop| &agent_loop.shape) {
             None => &driver::Driver,
-            Some(agent_loop) if agent_loop.code.is_some() => &code::Code,
-            Some(agent_loop) if agent_loop.frames.is_none() => &turns::OneTurn,
-            Some(_) => self.reference.agent_loop.ok_or_else(|| {
+            Some(Shape::OneTurn) => &turns::OneTurn,
+            Some(Shape::Code(_)) => &code::Code,
+            Some(Shape::Frames(_)) => self.reference.agent_loop.ok_or_else(|| {
                 let message = format!(
                     "protocol {} has a loop of its own, and reference {} has no rules for one",
                     self.protocol.name, self.reference.name

@@ -5,7 +5,7 @@ use crate::backend::Completion;
 use crate::media::VideoFacts;
 use crate::message::{Message, Part, Role};
 use crate::protocol::render::{self, RenderError};
-use crate::protocol::{AgentLoop, FailedCalls, FramePolicy, Overview, ResultRole};
+use crate::protocol::{FailedCalls, FrameLoop, FramePolicy, Overview, ResultRole};
 use crate::record::{SampleError, SampleErrorClass, ToolOutcome};
 use crate::reference::{Call, CallContext, CallResult, FrameChoice, FrameRules};
 
@@ -26,9 +26,9 @@ impl<R: FrameRules> Loop for R {
 /// # Errors
 /// A call of the model failed, the video gives no frames, or the protocol lacks a text.
 pub async fn converse(kit: &mut Kit<'_>, rules: &dyn FrameRules) -> Result<String, SampleError> {
-    let FrameSetup { agent_loop, policy, system, video } = kit.set_up_frames().await?;
+    let FrameSetup { frame_loop, policy, system, video } = kit.set_up_frames().await?;
     let broken = |error: RenderError| protocol_error("open", &error);
-    let of_try = render::system_of_try(agent_loop, &policy, kit.number_of_try()).map_err(broken)?;
+    let of_try = render::system_of_try(frame_loop, &policy, kit.number_of_try()).map_err(broken)?;
     let mut seen = Vec::new();
     let overview = |wanted: &Overview| {
         let choice = rules.overview(wanted, &video);
@@ -41,20 +41,20 @@ pub async fn converse(kit: &mut Kit<'_>, rules: &dyn FrameRules) -> Result<Strin
     for turn in 0.. {
         let reply = kit.ask(kit.turn()).await?;
         if !kit.offers_tool() {
-            return kit.continue_answer(agent_loop, reply).await;
+            return kit.continue_answer(reply).await;
         }
         let calls = kit.calls(&reply);
         // The calls in the last reply are not run.
-        if calls.is_empty() || agent_loop.is_last(turn) {
+        if calls.is_empty() || frame_loop.is_last(turn) {
             return Ok(reply.text);
         }
-        let results = results(kit, rules, (agent_loop, &policy, &mut seen), turn, &calls).await?;
+        let results = results(kit, rules, (frame_loop, &policy, &mut seen), turn, &calls).await?;
         let Some(parts) = results else { return Ok(reply.text) };
         kit.messages.push(match reply.tool_calls.is_empty() {
             true => Message::text(Role::Assistant, reply.text),
             false => Message::calls(reply.text, reply.tool_calls),
         });
-        kit.messages.push(message(agent_loop.result_role.into(), parts));
+        kit.messages.push(message(frame_loop.result_role.into(), parts));
     }
     unreachable!("the last turn ends the conversation")
 }
@@ -63,7 +63,7 @@ pub async fn converse(kit: &mut Kit<'_>, rules: &dyn FrameRules) -> Result<Strin
 async fn results(
     kit: &mut Kit<'_>,
     rules: &dyn FrameRules,
-    (agent_loop, policy, seen): (&AgentLoop, &FramePolicy, &mut Vec<usize>),
+    (frame_loop, policy, seen): (&FrameLoop, &FramePolicy, &mut Vec<usize>),
     turn: usize,
     calls: &[Call],
 ) -> Result<Option<Vec<Part>>, SampleError> {
@@ -85,17 +85,17 @@ async fn results(
         Some((first, last)) => {
             let (protocol, plan) = (kit.protocol(), &kit.agent.plan);
             let prompt =
-                render::later_question(protocol, agent_loop, next, kit.sample, &plan.mode, plan.switches());
+                render::later_question(protocol, frame_loop, next, kit.sample, &plan.mode, plan.switches());
             let frames = kit.frame_parts(policy, &shown, None).map_err(broken)?;
             let window = (first.start, last.end);
-            render::frames_response(protocol, agent_loop, &prompt.map_err(broken)?, next, window, frames)
+            render::frames_response(protocol, frame_loop, &prompt.map_err(broken)?, next, window, frames)
                 .map_err(broken)?
         }
-        None if !texts.is_empty() => render::with_last_turn(agent_loop, next, vec![Part::Text(texts)]),
-        None if agent_loop.failed_calls == FailedCalls::Stop => return Ok(None),
+        None if !texts.is_empty() => render::with_last_turn(frame_loop, next, vec![Part::Text(texts)]),
+        None if frame_loop.failed_calls == FailedCalls::Stop => return Ok(None),
         None => {
             let text = failure.transpose().map_err(broken)?.unwrap_or_default();
-            render::with_last_turn(agent_loop, next, vec![Part::Text(text)])
+            render::with_last_turn(frame_loop, next, vec![Part::Text(text)])
         }
     }))
 }
@@ -151,7 +151,7 @@ impl Loop for OneTurn {
             let reply = kit.ask(kit.turn()).await?;
             match kit.offers_tool() {
                 true => Ok(reply.text),
-                false => kit.continue_answer(agent_loop, reply).await,
+                false => kit.continue_answer(reply).await,
             }
         })
     }
@@ -159,8 +159,8 @@ impl Loop for OneTurn {
 
 /// What a loop with frames of its own starts from.
 pub struct FrameSetup<'a> {
-    /// The protocol's loop.
-    pub agent_loop: &'a AgentLoop,
+    /// The protocol's turns.
+    pub frame_loop: &'a FrameLoop,
     /// Its frames for the length of the video.
     pub policy: FramePolicy,
     /// System text of the run's mode.
@@ -169,26 +169,25 @@ pub struct FrameSetup<'a> {
 }
 
 impl<'a> Kit<'a> {
-    /// Loop, system text and video of the sample.
+    /// Turns, system text and video of the sample.
     ///
     /// # Errors
     /// The protocol has no frames of its own or not the mode, or the video cannot be read.
     pub async fn set_up_frames(&mut self) -> Result<FrameSetup<'a>, SampleError> {
-        let (agent_loop, policy) = self.frame_loop()?;
+        let frame_loop = self.frame_loop()?;
         self.require_video()?;
         let system = self.system_text()?;
         let video = self.require_facts().await?;
-        Ok(FrameSetup { agent_loop, policy: policy.of(&video), system, video })
+        Ok(FrameSetup { frame_loop, policy: frame_loop.policy.of(&video), system, video })
     }
 
-    /// The protocol's loop and its frames.
+    /// The protocol's turns over frames.
     ///
     /// # Errors
     /// The protocol has no frames of its own.
-    pub fn frame_loop(&self) -> Result<(&'a AgentLoop, &'a FramePolicy), SampleError> {
-        let agent_loop = self.agent_loop()?;
+    pub fn frame_loop(&self) -> Result<&'a FrameLoop, SampleError> {
         let missing = || protocol_error("open", &"the protocol has no `agent.frames`");
-        Ok((agent_loop, agent_loop.frames.as_ref().ok_or_else(missing)?))
+        self.agent_loop()?.frames().ok_or_else(missing)
     }
 
     /// The frames of the first turn; none where the policy has no overview, or the run shows nothing of the video.
@@ -237,12 +236,8 @@ impl<'a> Kit<'a> {
     ///
     /// # Errors
     /// The second call failed, or the plan cannot use its reply.
-    pub async fn continue_answer(
-        &mut self,
-        agent_loop: &AgentLoop,
-        reply: Completion,
-    ) -> Result<String, SampleError> {
-        let second = agent_loop.continued(self.sample);
+    pub async fn continue_answer(&mut self, reply: Completion) -> Result<String, SampleError> {
+        let second = self.agent_loop()?.continued(self.sample);
         let Some((second, beginning)) =
             second.and_then(|second| Some((second, second.beginning(&reply.text)?)))
         else {

@@ -47,11 +47,8 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     let selected = select::samples(run.task, plan.profile(), &config, &workspace.data)?;
     let samples = &selected.samples;
     check_texts(protocol, &plan, samples)?;
-    let agent_loop = protocol.agent.as_ref().and_then(|agent_loop| Some((agent_loop, agent_loop.frames?)));
-    let of_try = agent_loop
-        .map(|(agent_loop, frames)| render::system_of_try(agent_loop, &frames, 0))
-        .transpose()?
-        .flatten();
+    let own = protocol.agent.as_ref().and_then(AgentLoop::frames);
+    let of_try = own.map(|frames| render::system_of_try(frames, &frames.policy, 0)).transpose()?.flatten();
     let system = match of_try {
         Some(text) => text,
         None => render::dialect_system_text(protocol, &plan.mode, plan.dialect)?.to_owned(),
@@ -71,9 +68,9 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
             let overview = VideoRequest::overview(plan.nframes).with_reader(plan.switches().reader);
             let overview = plan.probe.map_or(overview, |probe| probe.request(overview));
             let video = selected.videos.resolve(&sample.video);
-            let planned = match &protocol.agent {
-                Some(AgentLoop { frames: Some(frames), .. }) => overview_of(frames, &video),
-                _ => planned_size(&video, &overview),
+            let planned = match own {
+                Some(frames) => overview_of(&frames.policy, &video),
+                None => planned_size(&video, &overview),
             };
             match planned {
                 Ok((count, width, height)) => {
@@ -120,7 +117,8 @@ fn overview_of(policy: &FramePolicy, video: &Path) -> Result<(usize, u32, u32), 
 fn model_calls(samples: usize, plan: &RunPlan, protocol: &Protocol) -> (u128, Option<u128>) {
     let fewest = samples as u128;
     let tool = protocol.offers_tool(&plan.mode);
-    let tries = protocol.agent.as_ref().map_or(1, |agent_loop| agent_loop.tries.count) as u128;
+    let tries =
+        protocol.agent.as_ref().and_then(AgentLoop::frames).map_or(1, |frames| frames.tries.count) as u128;
     let subagents = tool && plan.crop == CropMode::Subagent;
     if subagents && plan.max_parallel == 0 {
         return (fewest, None);

@@ -25,7 +25,7 @@ impl RunConfig {
                 "its own rules; profiles other than strict are those of ParaVT".to_owned(),
             );
         }
-        let channel = agent_loop.frames.as_ref().map(|frames| match frames.sent_as {
+        let channel = agent_loop.frames().map(|frames| match frames.policy.sent_as {
             SentAs::Images => Channel::Image,
             SentAs::Video => Channel::FramesVideo,
         });
@@ -37,13 +37,13 @@ impl RunConfig {
                 return fixed(flag, "frames that it chooses itself".to_owned());
             }
         }
-        if agent_loop.code.is_some() {
+        if agent_loop.code().is_some() {
             self.check_code(&fixed)?;
         }
         let frames = agent_loop.overview().map(|overview| overview.frames);
         for (flag, given, by_agent) in [
             ("--nframes", self.nframes, frames),
-            ("--max-turns", self.max_turns, Some(agent_loop.turns - 1)),
+            ("--max-turns", self.max_turns, Some(agent_loop.turns() - 1)),
             ("--max-parallel", self.max_parallel, Some(0)),
         ] {
             if let Some(by_agent) = by_agent.filter(|by_agent| given.is_some_and(|given| given != *by_agent))
@@ -52,12 +52,14 @@ impl RunConfig {
                 return fixed(flag, format!("{by_agent}{calls}"));
             }
         }
-        if let Some(probe) = self.probe.filter(|probe| probe.changes_frames() && agent_loop.frames.is_some())
+        if let Some(probe) =
+            self.probe.filter(|probe| probe.changes_frames() && agent_loop.frames().is_some())
         {
             let why = format!("protocol {} chooses its frames itself", protocol.name);
             return Err(ConfigError::Probe { probe, why });
         }
-        if let Some(probe) = self.probe.filter(|probe| *probe == Probe::Blind && agent_loop.clips.is_some()) {
+        if let Some(probe) = self.probe.filter(|probe| *probe == Probe::Blind && agent_loop.clips().is_some())
+        {
             let why = format!("the texts of protocol {} stand around videos", protocol.name);
             return Err(ConfigError::Probe { probe, why });
         }
@@ -67,7 +69,7 @@ impl RunConfig {
             profile: Some(Profile::Strict),
             channel: channel.or(self.channel),
             nframes: frames.or(self.nframes),
-            max_turns: Some(agent_loop.turns - 1),
+            max_turns: Some(agent_loop.turns() - 1),
             max_parallel: Some(0),
             temperature: self.temperature.or(Some(agent_loop.sampling.temperature)),
             dialect: Some(match self.dialect() {

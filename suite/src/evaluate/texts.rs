@@ -29,9 +29,9 @@ fn check_sample(protocol: &Protocol, plan: &RunPlan, sample: &Sample) -> Result<
     let (mode, switches) = (&plan.mode, plan.switches());
     render::user_text(protocol, sample, mode, switches, &sample.video_name(), Some(1.0))?;
     if let Some(agent_loop) = &protocol.agent {
-        let later =
-            |turn| render::later_question(protocol, agent_loop, turn, sample, mode, switches).map(drop);
-        return (1..agent_loop.turns).try_for_each(later);
+        let Some(frames) = agent_loop.frames() else { return Ok(()) };
+        let later = |turn| render::later_question(protocol, frames, turn, sample, mode, switches).map(drop);
+        return (1..frames.turns).try_for_each(later);
     }
     if !protocol.offers_tool(mode) {
         return Ok(());

@@ -1,6 +1,6 @@
 //! Validation of protocol files beyond their types.
 
-use super::{AgentLoop, CodeRules, Encoding, Protocol, SentAs, SizeRule, Template, Tries};
+use super::{Clips, CodeLoop, Encoding, FrameLoop, FramePolicy, Protocol, SentAs, Shape, SizeRule, Template};
 
 /// A protocol that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,60 +63,18 @@ impl Protocol {
             true => Ok(()),
             false => Err(invalid(field, "expected a positive number, found 0 or less")),
         };
-        positive("agent.turns", agent_loop.turns > 0)?;
         positive("agent.harness.max_tokens", agent_loop.harness.max_tokens.values().all(|limit| *limit > 0))?;
-        if let Some(overview) = agent_loop.overview() {
-            positive("agent.frames.overview.frames", overview.frames > 0)?;
-            positive("agent.frames.overview.fps", overview.fps.is_none_or(|fps| fps > 0.0))?;
-            if overview.at_least.is_some_and(|least| least > overview.frames) {
-                let problem = format!("expected at most `frames`, {}", overview.frames);
-                return Err(invalid("agent.frames.overview.at_least", problem));
-            }
-        }
-        positive("agent.tries.count", agent_loop.tries.count > 0)?;
-        if let Some(long) = agent_loop.frames.and_then(|frames| frames.long) {
-            positive("agent.frames.long.seconds", long.seconds > 0.0)?;
-            positive("agent.frames.long.frames", long.frames > 0)?;
-        }
-        if agent_loop.tries != Tries::default() && agent_loop.frames.is_none() {
-            return Err(invalid("agent.tries", "expected with `agent.frames` alone"));
-        }
         for (kind, continued) in &agent_loop.continued {
             positive(&format!("agent.continued.{kind}.max_tokens"), continued.max_tokens > 0)?;
         }
-        let as_video = agent_loop.frames.as_ref().is_some_and(|frames| frames.sent_as == SentAs::Video);
-        if as_video && self.frame_label.is_some() {
-            return Err(invalid(
-                "frame_label",
-                "frames that are sent as a video have no labels; leave it out",
-            ));
-        }
-        if as_video && agent_loop.turns > 1 && agent_loop.clips.is_none() {
-            let problem = "calls would add videos to the request, and nothing says which positions theirs have: write \
-                           `images`, or `agent.clips`";
-            return Err(invalid("agent.frames.sent_as", problem));
-        }
-        if !as_video && agent_loop.frames.is_some_and(|frames| frames.keep_size) {
-            return Err(invalid("agent.frames.keep_size", "expected with `sent_as = \"video\"` alone"));
-        }
-        self.check_clips(agent_loop, as_video)?;
-        let encoding = agent_loop.frames.as_ref().map(|frames| frames.encoding);
-        if let Some(Encoding::Jpeg(quality)) = encoding
-            && !(1..=100).contains(&quality)
-        {
-            let problem = format!("expected a quality from 1 to 100, found {quality}");
-            return Err(invalid("agent.frames.encoding.jpeg", problem));
-        }
-        if agent_loop.frames.is_some() && agent_loop.code.is_some() {
-            return Err(invalid("agent.code", "`agent.frames` is there, too: an agent has one of the two"));
-        }
-        if agent_loop.turns > 1 && agent_loop.frames.is_none() && agent_loop.code.is_none() {
-            return Err(invalid("agent.frames", "missing: calls show frames in more than one turn"));
-        }
-        if let Some(code) = &agent_loop.code {
-            positive("agent.code.seconds", code.seconds > 0)?;
-            positive("agent.code.images", code.images > 0)?;
-            positive("agent.code.context_tokens", code.context_tokens > 0)?;
+        match &agent_loop.shape {
+            Shape::OneTurn => {}
+            Shape::Frames(frames) => self.check_frames(frames, &positive)?,
+            Shape::Code(CodeLoop { rules, .. }) => {
+                positive("agent.code.seconds", rules.seconds > 0)?;
+                positive("agent.code.images", rules.images > 0)?;
+                positive("agent.code.context_tokens", rules.context_tokens > 0)?;
+            }
         }
         match self.reference {
             Some(_) => Ok(()),
@@ -124,26 +82,47 @@ impl Protocol {
         }
     }
 
-    fn check_clips(&self, agent_loop: &AgentLoop, as_video: bool) -> Result<(), InvalidProtocol> {
-        let Some(clips) = &agent_loop.clips else { return Ok(()) };
-        let sized =
-            agent_loop.frames.as_ref().is_some_and(|frames| matches!(frames.size, SizeRule::Qwen { .. }));
-        if !as_video || !sized {
-            let problem = "its frames are sent as a video, in a size by rules of Qwen: `agent.frames` needs \
-                           `sent_as = \"video\"` and `size = { qwen = … }`";
-            return Err(invalid("agent.clips", problem));
+    fn check_frames(
+        &self,
+        frames: &FrameLoop,
+        positive: &impl Fn(&str, bool) -> Result<(), InvalidProtocol>,
+    ) -> Result<(), InvalidProtocol> {
+        let policy = &frames.policy;
+        if let Some(overview) = policy.overview {
+            positive("agent.frames.overview.frames", overview.frames > 0)?;
+            positive("agent.frames.overview.fps", overview.fps.is_none_or(|fps| fps > 0.0))?;
+            if overview.at_least.is_some_and(|least| least > overview.frames) {
+                let problem = format!("expected at most `frames`, {}", overview.frames);
+                return Err(invalid("agent.frames.overview.at_least", problem));
+            }
         }
-        if !(clips.fps > 0.0 && clips.fps.is_finite()) {
+        positive("agent.tries.count", frames.tries.count > 0)?;
+        if let Some(long) = policy.long {
+            positive("agent.frames.long.seconds", long.seconds > 0.0)?;
+            positive("agent.frames.long.frames", long.frames > 0)?;
+        }
+        let as_video = policy.sent_as == SentAs::Video;
+        if as_video && self.frame_label.is_some() {
             return Err(invalid(
-                "agent.clips.fps",
-                format!("expected a positive number, found {}", clips.fps),
+                "frame_label",
+                "frames that are sent as a video have no labels; leave it out",
             ));
         }
-        if clips.stored.is_some_and(|quality| !(1..=100).contains(&quality)) {
-            return Err(invalid("agent.clips.stored", "expected a quality from 1 to 100"));
+        if as_video && frames.turns > 1 && frames.clips.is_none() {
+            let problem = "calls would add videos to the request, and nothing says which positions theirs have: write \
+                           `images`, or `agent.clips`";
+            return Err(invalid("agent.frames.sent_as", problem));
         }
-        slots("agent.clips.last_response", &clips.last_response, &CLIP)?;
-        slots("agent.clips.last_error", &clips.last_error, &["start", "end", "reason"])
+        if !as_video && policy.keep_size {
+            return Err(invalid("agent.frames.keep_size", "expected with `sent_as = \"video\"` alone"));
+        }
+        if let Encoding::Jpeg(quality) = policy.encoding
+            && !(1..=100).contains(&quality)
+        {
+            let problem = format!("expected a quality from 1 to 100, found {quality}");
+            return Err(invalid("agent.frames.encoding.jpeg", problem));
+        }
+        frames.clips.as_ref().map_or(Ok(()), |clips| check_clips(clips, policy))
     }
 
     fn check_modes(&self) -> Result<(), InvalidProtocol> {
@@ -208,7 +187,7 @@ impl Protocol {
 
     fn check_slots(&self) -> Result<(), InvalidProtocol> {
         let response: &[&str] = match &self.agent {
-            Some(agent_loop) if agent_loop.clips.is_some() => &CLIP,
+            Some(agent_loop) if agent_loop.clips().is_some() => &CLIP,
             Some(_) => &["n", "start", "end", "frames", "prompt"],
             None => &["n", "start", "end"],
         };
@@ -220,19 +199,20 @@ impl Protocol {
             }
         }
         if let Some(agent_loop) = &self.agent {
-            let later = agent_loop.round.iter().chain(&agent_loop.last);
-            later
-                .into_iter()
-                .try_for_each(|(split, text)| slots(&format!("agent.round/last.{split}"), text, &QUESTION))?;
             // Length and size are known where frames are chosen one by one.
-            let known = match (&agent_loop.frames, &agent_loop.code) {
-                (_, Some(_)) => &CODE_OPENING[..],
-                (Some(_), None) if agent_loop.clips.is_some() => &CLIPS_OPENING[..],
-                (Some(_), None) => &OPENING[..],
-                (None, None) => &OPENING[..3],
+            let known = match &agent_loop.shape {
+                Shape::Code(_) => &CODE_OPENING[..],
+                Shape::Frames(frames) if frames.clips.is_some() => &CLIPS_OPENING[..],
+                Shape::Frames(_) => &OPENING[..],
+                Shape::OneTurn => &OPENING[..3],
             };
             slots("agent.opening", &agent_loop.opening, known)?;
-            agent_loop.tries.system.iter().try_for_each(|text| slots("agent.tries.system", text, &["n"]))?;
+            if let Some(frames) = agent_loop.frames() {
+                for (split, text) in frames.round.iter().chain(&frames.last) {
+                    slots(&format!("agent.round/last.{split}"), text, &QUESTION)?;
+                }
+                frames.tries.system.iter().try_for_each(|text| slots("agent.tries.system", text, &["n"]))?;
+            }
             for (split, opening) in &agent_loop.harness.openings {
                 slots(&format!("agent.harness.openings.{split}"), opening, known)?;
             }
@@ -240,7 +220,8 @@ impl Protocol {
                 slots("agent.harness.note", note, &["video_name"])?;
             }
         }
-        if let Some((_, CodeRules { texts, .. })) = self.code() {
+        if let Some((_, CodeLoop { rules, .. })) = self.code() {
+            let texts = &rules.texts;
             slots("agent.code.texts.video", &texts.video, &["width", "height", "frames", "fps"])?;
             slots("agent.code.texts.result", &texts.result, &["stdout", "figures"])?;
             slots("agent.code.texts.figure", &texts.figure, &["index", "figure"])?;
@@ -272,6 +253,22 @@ impl Protocol {
         ];
         required.into_iter().try_for_each(|(field, template, known)| slots(field, template, known))
     }
+}
+
+fn check_clips(clips: &Clips, policy: &FramePolicy) -> Result<(), InvalidProtocol> {
+    if policy.sent_as != SentAs::Video || !matches!(policy.size, SizeRule::Qwen { .. }) {
+        let problem = "its frames are sent as a video, in a size by rules of Qwen: `agent.frames` needs \
+                       `sent_as = \"video\"` and `size = { qwen = … }`";
+        return Err(invalid("agent.clips", problem));
+    }
+    if !(clips.fps > 0.0 && clips.fps.is_finite()) {
+        return Err(invalid("agent.clips.fps", format!("expected a positive number, found {}", clips.fps)));
+    }
+    if clips.stored.is_some_and(|quality| !(1..=100).contains(&quality)) {
+        return Err(invalid("agent.clips.stored", "expected a quality from 1 to 100"));
+    }
+    slots("agent.clips.last_response", &clips.last_response, &CLIP)?;
+    slots("agent.clips.last_error", &clips.last_error, &["start", "end", "reason"])
 }
 
 fn slots(field: &str, template: &Template, known: &[&str]) -> Result<(), InvalidProtocol> {

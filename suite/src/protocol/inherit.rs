@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Instructions, InvalidProtocol, Protocol, Template};
+use super::{AgentLoop, Instructions, InvalidProtocol, Protocol, Template};
 use crate::sample::QuestionKind;
 
 /// The kind of the questions of a split, of those that are known.
@@ -128,7 +128,8 @@ fn refuse<T>(field: &str, problem: String) -> Result<T, InvalidProtocol> {
 
 /// Parts of questions, which need a slot in one.
 fn check_slots(protocol: &Protocol, own: &Map<String, Value>) -> Result<(), InvalidProtocol> {
-    let later = protocol.agent.iter().flat_map(|agent| agent.round.values().chain(agent.last.values()));
+    let frames = protocol.agent.as_ref().and_then(AgentLoop::frames);
+    let later = frames.into_iter().flat_map(|frames| frames.round.values().chain(frames.last.values()));
     let questions: Vec<&Template> = protocol.questions.values().chain(later).collect();
     for (field, slot) in [
         ("instructions", "instruction"),

@@ -24,7 +24,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-pub use agent::{AgentLoop, Continued, FailedCalls, Fidelity, ResultRole, Sampling, Scored};
+pub use agent::{
+    AgentLoop, CodeLoop, Continued, FailedCalls, Fidelity, FrameLoop, ResultRole, Sampling, Scored, Shape,
+};
 pub use check::InvalidProtocol;
 pub use clips::{Clips, Stored};
 pub use code::{CodeRules, CodeTexts};
@@ -81,7 +83,7 @@ pub struct Protocol {
     #[serde(default)]
     pub force: BTreeMap<String, Force>,
     /// Text beside a crop's frames; slots `n`, `start`, `end` (one decimal). With a loop of its own also `frames` (where
-    /// they stand; in front without it) and `prompt` (the question, see [`AgentLoop::round`]).
+    /// they stand; in front without it) and `prompt` (the question, see [`FrameLoop::round`]).
     #[serde(default)]
     pub crop_response: Template,
     /// Response to a crop that failed; slots `start`, `end`, `reason`.
@@ -151,10 +153,10 @@ fn is_line_break(text: &str) -> bool {
 }
 
 impl Protocol {
-    /// The rules of the model's code, where the agent's own loop has a tool for it.
-    pub fn code(&self) -> Option<(&AgentLoop, &CodeRules)> {
+    /// The turns of the model's code, where the agent's own loop has a tool for it.
+    pub fn code(&self) -> Option<(&AgentLoop, &CodeLoop)> {
         let agent_loop = self.agent.as_ref()?;
-        Some((agent_loop, agent_loop.code.as_ref()?))
+        Some((agent_loop, agent_loop.code()?))
     }
 
     /// Whether a mode runs the tool loop; the others are one call.
@@ -164,7 +166,7 @@ impl Protocol {
 
     /// Whether the videos of a request have positions of their own each.
     pub fn has_own_positions(&self) -> bool {
-        let clips = self.agent.as_ref().and_then(|agent_loop| agent_loop.clips.as_ref());
+        let clips = self.agent.as_ref().and_then(AgentLoop::clips);
         clips.is_some_and(|clips| clips.own_positions)
     }
 

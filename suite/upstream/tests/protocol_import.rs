@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::{PromptMode, Protocol, render};
+use paravt_suite::protocol::{AgentLoop, Fidelity, PromptMode, Protocol, Shape, render};
 use paravt_suite::sample::{Gold, Question, QuestionKind, Sample};
 use paravt_upstream::import::parts::{Parts, protocol as one_mode, questions};
 use paravt_upstream::import::{self, Files, ImportError, Pinned, Release, Text, Texts};
@@ -145,7 +145,7 @@ static SMALL: Release = Release {
             system: texts.text("say")?,
             tool: ("none", 1),
             questions: BTreeMap::from([("choice".to_owned(), texts.template("ask")?)]),
-            agent: paravt_suite::protocol::AgentLoop::new(paravt_suite::protocol::Fidelity::Exact, 1),
+            agent: AgentLoop::new(Fidelity::Exact, Shape::OneTurn),
             max_tokens: 1,
         }))
     },

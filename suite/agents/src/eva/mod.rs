@@ -12,8 +12,8 @@ use paravt_python::{literal_regex, strip};
 use paravt_suite::agent::Reference;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::{
-    AgentLoop, Budget, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview,
-    Protocol, ResultRole, SizeRule, Source, Template, Tool,
+    AgentLoop, Budget, CallError, Encoding, FailedCalls, Fidelity, Filter, FrameLoop, FramePolicy,
+    OptionForm, Overview, Protocol, ResultRole, Shape, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallContext, CallResult, FrameChoice, FrameRules, Tag, ToolSyntax};
@@ -172,16 +172,19 @@ fn form(line: &str, separator: &str) -> OptionForm {
 }
 
 fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
-    let agent = AgentLoop {
-        opening: texts.template("opening")?,
+    let policy = FramePolicy {
+        budget: Some(Budget { tokens: 12_000, side: 720 }),
+        ..FramePolicy::new(SizeRule::Multiple(28), Filter::Cubic, Encoding::Png)
+    };
+    let frames = FrameLoop {
         result_role: ResultRole::Tool,
         failed_calls: FailedCalls::Stop,
+        ..FrameLoop::new(6, policy)
+    };
+    let agent = AgentLoop {
+        opening: texts.template("opening")?,
         label_separator: "\n".to_owned(),
-        frames: Some(FramePolicy {
-            budget: Some(Budget { tokens: 12_000, side: 720 }),
-            ..FramePolicy::new(SizeRule::Multiple(28), Filter::Cubic, Encoding::Png)
-        }),
-        ..AgentLoop::new(Fidelity::Exact, 6)
+        ..AgentLoop::new(Fidelity::Exact, Shape::Frames(frames))
     };
     let broken = |line: &str, separator: &str| OptionForm {
         line_break: Some("\\n".to_owned()),

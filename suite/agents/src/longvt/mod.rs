@@ -17,8 +17,8 @@ use paravt_suite::message::{Message, Part, Role, StructuredCall};
 use paravt_suite::protocol::render::{self, RenderError};
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, CallError, CallMessages, ChatTools, Encoding, Fidelity, Filter, FramePolicy, Harness, History,
-    Overview, Protocol, ResultRole, Scored, SizeRule, Source, Template, Tool,
+    AgentLoop, CallError, CallMessages, ChatTools, Encoding, Fidelity, Filter, FrameLoop, FramePolicy,
+    Harness, History, Overview, Protocol, ResultRole, Scored, Shape, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::{Outcome, SampleError, Score, ToolOutcome, Transcript};
 use paravt_suite::reference::{Call, FrameChoice, Tag, ToolSyntax};
@@ -176,7 +176,7 @@ impl Loop for LongVt {
     /// request alone has the results. A call that cannot be read ends the conversation.
     fn run<'a>(&'a self, kit: &'a mut Kit<'_>) -> Conversation<'a> {
         Box::pin(async move {
-            let FrameSetup { agent_loop, policy, system, video } = kit.set_up_frames().await?;
+            let FrameSetup { frame_loop, policy, system, video } = kit.set_up_frames().await?;
             let shown = kit.show_overview(&policy, &video, |wanted| overview(wanted, &video)).await?;
             let frames = kit.frame_parts(&policy, &shown, None);
             let frames = frames.map_err(|error| protocol_error("open", &error))?;
@@ -185,23 +185,23 @@ impl Loop for LongVt {
             for turn in 0.. {
                 let reply = kit.ask(Ask { then: std::mem::take(&mut results), ..kit.turn() }).await?;
                 if !kit.offers_tool() {
-                    return kit.continue_answer(agent_loop, reply).await;
+                    return kit.continue_answer(reply).await;
                 }
                 let calls = kit.calls(&reply);
-                if calls.is_empty() || agent_loop.is_last(turn) {
+                if calls.is_empty() || frame_loop.is_last(turn) {
                     return Ok(reply.text);
                 }
                 for (index, call) in calls.iter().enumerate() {
                     let Some(parts) = answer_call(kit, &policy, index, call).await? else {
                         return Ok(reply.text);
                     };
-                    let mut result = Message::parts(agent_loop.result_role.into(), parts);
+                    let mut result = Message::parts(frame_loop.result_role.into(), parts);
                     result.tool_call_id = reply.tool_calls.get(index).map(|call| call.id.clone());
                     results.push(result);
                 }
                 kit.messages.push(Message::text(Role::Assistant, reply.text));
                 kit.messages.push(Message::calls("", reply.tool_calls));
-                if agent_loop.harness.history == History::Kept {
+                if kit.agent_loop()?.harness.history == History::Kept {
                     kit.messages.append(&mut results);
                 }
             }
@@ -497,24 +497,24 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
         max_tokens: long.map(|split| (split.to_owned(), 49_152)).into(),
         errors,
     };
+    let policy = FramePolicy {
+        overview: Some(Overview { frames: 768, fps: Some(1.0), at_least: None }),
+        ..FramePolicy::new(
+            SizeRule::Qwen { side: 28, min: 784, max: Some(50_176), total: None },
+            Filter::Bicubic,
+            Encoding::Png,
+        )
+    };
+    let frames = FrameLoop { result_role: ResultRole::Tool, ..FrameLoop::new(32, policy) };
     let agent = AgentLoop {
         opening: Template(vec![
             slot("frames"),
             slot("stripped"),
             text(format!(" {}", texts.text("tool_prompt")?)),
         ]),
-        result_role: ResultRole::Tool,
         scored: Scored::Joined,
         harness,
-        frames: Some(FramePolicy {
-            overview: Some(Overview { frames: 768, fps: Some(1.0), at_least: None }),
-            ..FramePolicy::new(
-                SizeRule::Qwen { side: 28, min: 784, max: Some(50_176), total: None },
-                Filter::Bicubic,
-                Encoding::Png,
-            )
-        }),
-        ..AgentLoop::new(Fidelity::WordingOurs, 32)
+        ..AgentLoop::new(Fidelity::WordingOurs, Shape::Frames(frames))
     };
     let mut made = protocol(Parts {
         name: RELEASE.name,

@@ -25,8 +25,8 @@ use paravt_suite::media::VideoFacts;
 use paravt_suite::message::{Message, Part, Role};
 use paravt_suite::protocol::render::{self, RenderError};
 use paravt_suite::protocol::{
-    AgentLoop, CallError, Clips, Encoding, Fidelity, Filter, FramePolicy, Harness, OptionForm, Overview,
-    Protocol, Sampling, Scored, SentAs, SizeRule, Source, Template, Tool,
+    AgentLoop, CallError, Clips, Encoding, Fidelity, Filter, FrameLoop, FramePolicy, Harness, OptionForm,
+    Overview, Protocol, Sampling, Scored, SentAs, Shape, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::{SampleError, Score, ToolOutcome, Transcript};
 use paravt_suite::reference::{Call, FrameChoice, Tag, ToolSyntax};
@@ -153,8 +153,8 @@ impl Loop for VideoO3 {
     /// The whole video, then a clip of it for the call of each reply; the last result asks for the answer.
     fn run<'a>(&'a self, kit: &'a mut Kit<'_>) -> Conversation<'a> {
         Box::pin(async move {
-            let FrameSetup { agent_loop, policy, system, video } = kit.set_up_frames().await?;
-            let Some(clips) = &agent_loop.clips else {
+            let FrameSetup { frame_loop, policy, system, video } = kit.set_up_frames().await?;
+            let Some(clips) = &frame_loop.clips else {
                 return Err(protocol_error("open", &"the protocol has no `agent.clips`"));
             };
             let (frames, slots) = first_video(kit, clips, &policy, &video).await?;
@@ -164,11 +164,11 @@ impl Loop for VideoO3 {
                 let ask = Ask { chat_template: Some(Arc::clone(&template)), ..kit.turn() };
                 let reply = kit.ask(ask).await?;
                 if !kit.offers_tool() {
-                    return kit.continue_answer(agent_loop, reply).await;
+                    return kit.continue_answer(reply).await;
                 }
                 let call = kit.calls(&reply).into_iter().next();
-                let Some(call) = call.filter(|_| !agent_loop.is_last(turn)) else { return Ok(reply.text) };
-                answer_call(kit, (agent_loop, clips, &policy), turn + 1, &call, &reply.text).await?;
+                let Some(call) = call.filter(|_| !frame_loop.is_last(turn)) else { return Ok(reply.text) };
+                answer_call(kit, (frame_loop, clips, &policy), turn + 1, &call, &reply.text).await?;
             }
             unreachable!("the last turn ends the conversation")
         })
@@ -176,9 +176,9 @@ impl Loop for VideoO3 {
 
     /// The reply of the last turn has no answer without all of its marks.
     fn scored_text(&self, agent_loop: &AgentLoop, transcript: &Transcript) -> String {
-        let is_last = agent_loop.is_last(transcript.calls.len().saturating_sub(1));
+        let is_last = transcript.calls.len() >= agent_loop.turns();
         let is_answered = |clips: &Clips| clips.is_answered(&transcript.final_text);
-        match &agent_loop.clips {
+        match agent_loop.clips() {
             Some(clips) if is_last && agent_loop.scored == Scored::Last && !is_answered(clips) => {
                 String::new()
             }
@@ -219,13 +219,13 @@ async fn first_video(
 /// shows nothing has its reply in the conversation twice, as the release has it.
 async fn answer_call(
     kit: &mut Kit<'_>,
-    (agent_loop, clips, policy): (&AgentLoop, &Clips, &FramePolicy),
+    (frame_loop, clips, policy): (&FrameLoop, &Clips, &FramePolicy),
     turn: usize,
     call: &Call,
     reply: &str,
 ) -> Result<(), SampleError> {
     let broken = |error: RenderError| protocol_error("tool", &error);
-    let (protocol, is_last) = (kit.protocol(), agent_loop.is_last(turn));
+    let (protocol, is_last) = (kit.protocol(), frame_loop.is_last(turn));
     let TimeSpan { start, end } = call.span();
     let template = if is_last { &clips.last_error } else { &protocol.crop_error };
     let error = |reason: &str| {
@@ -253,7 +253,7 @@ async fn answer_call(
             }
         }
     };
-    kit.messages.push(message(agent_loop.result_role.into(), parts));
+    kit.messages.push(message(frame_loop.result_role.into(), parts));
     kit.note_tool_call(0, call, outcome);
     Ok(())
 }
@@ -441,19 +441,19 @@ fn make(texts: &Texts, source: Source, model: &Model) -> Result<Protocol, Import
         last_error: said("error.last")?,
         chat_template: chat_template(texts)?,
     };
+    let policy = FramePolicy {
+        overview: Some(Overview { frames: 768, fps: Some(2.0), at_least: None }),
+        sent_as: SentAs::Video,
+        keep_size: model.is_given_positions,
+        ..FramePolicy::new(size(20, token), Filter::Bicubic, Encoding::Png)
+    };
+    let frames = FrameLoop { clips: Some(clips), ..FrameLoop::new(9, policy) };
     let agent = AgentLoop {
         opening: opening("{duration}")?,
         harness: Harness {
             openings: BTreeMap::from([("lvbench".to_owned(), opening("{file_duration}")?)]),
             ..Harness::default()
         },
-        frames: Some(FramePolicy {
-            overview: Some(Overview { frames: 768, fps: Some(2.0), at_least: None }),
-            sent_as: SentAs::Video,
-            keep_size: model.is_given_positions,
-            ..FramePolicy::new(size(20, token), Filter::Bicubic, Encoding::Png)
-        }),
-        clips: Some(clips),
         sampling: Sampling {
             temperature: 0.0,
             params: SamplingParams {
@@ -462,7 +462,7 @@ fn make(texts: &Texts, source: Source, model: &Model) -> Result<Protocol, Import
                 ..SamplingParams::default()
             },
         },
-        ..AgentLoop::new(Fidelity::Exact, 9)
+        ..AgentLoop::new(Fidelity::Exact, Shape::Frames(frames))
     };
     let bracketed = OptionForm {
         line: Template::parse("({letter}) {option}"),

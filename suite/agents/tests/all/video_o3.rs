@@ -4,7 +4,7 @@ use paravt_suite::backend::{Completion, FinishReason, Request, StoppedBy};
 use paravt_suite::evaluate::RunConfig;
 use paravt_suite::fixtures::{Scripted, said};
 use paravt_suite::message::{Content, Frames, Part};
-use paravt_suite::protocol::{Fidelity, Protocol};
+use paravt_suite::protocol::{Fidelity, FrameLoop, Protocol, Shape};
 use paravt_suite::record::{RecordedPart, ToolOutcome};
 
 use crate::loops::{run, standin, standin_of};
@@ -160,11 +160,18 @@ async fn what_ended_a_reply_is_put_back_where_the_server_names_it() {
     }
 }
 
+fn frame_loop(protocol: &mut Protocol) -> &mut FrameLoop {
+    match &mut protocol.agent.as_mut().unwrap().shape {
+        Shape::Frames(frames) => frames,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn videos_with_positions_and_calls_do_not_go_together() {
     let mut protocol = video_o3();
     assert_eq!(protocol.check(), Ok(()));
-    protocol.agent.as_mut().unwrap().clips = None;
+    frame_loop(&mut protocol).clips = None;
     let error = protocol.check().unwrap_err();
     assert_eq!(error.field, "agent.frames.sent_as", "{error}");
     let plan = RunConfig::default().plan(&video_o3()).unwrap();
@@ -226,7 +233,7 @@ fn the_models_share_all_but_the_processing_of_videos() {
 #[test]
 fn frames_keep_their_size_as_a_video_alone() {
     let mut protocol = standin(&paravt_agents::conan::RELEASE);
-    protocol.agent.as_mut().unwrap().frames.as_mut().unwrap().keep_size = true;
+    frame_loop(&mut protocol).policy.keep_size = true;
     assert_eq!(protocol.check().unwrap_err().field, "agent.frames.keep_size");
 }
 

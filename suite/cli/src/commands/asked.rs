@@ -84,7 +84,7 @@ fn model(backend: &BackendInfo) -> String {
 /// Mode, turns and profile.
 fn mode(plan: &RunPlan, protocol: &Protocol) -> String {
     let turns = match &protocol.agent {
-        Some(agent_loop) => format!("its own loop of at most {} turns", agent_loop.turns),
+        Some(agent_loop) => format!("its own loop of at most {} turns", agent_loop.turns()),
         None if !protocol.offers_tool(&plan.mode) => "one call, no tool".to_owned(),
         None => {
             let calls = match plan.max_parallel {

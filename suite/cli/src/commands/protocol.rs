@@ -340,7 +340,7 @@ fn describe(protocol: &Protocol) {
         println!("  with the tool {}: {}", protocol.tool.name, with_tool.join(", "));
     }
     if let Some(agent_loop) = &protocol.agent {
-        println!("  a loop of its own, {} turns: {}", agent_loop.turns, agent_loop.fidelity.as_str());
+        println!("  a loop of its own, {} turns: {}", agent_loop.turns(), agent_loop.fidelity.as_str());
     }
     for (file, hash) in &protocol.source.files {
         let pinned = protocol.source.pinned || releases().any(|release| release.is_pinned(file, hash));

@@ -5,7 +5,7 @@ use crate::media::VideoFacts;
 use crate::message::Part;
 use crate::profile::Switches;
 use crate::protocol::template::TemplateError;
-use crate::protocol::{AgentLoop, FramePolicy, PromptMode, Protocol, Template};
+use crate::protocol::{AgentLoop, FrameLoop, FramePolicy, PromptMode, Protocol, Template};
 use crate::sample::Sample;
 use crate::text::fixed1;
 
@@ -41,12 +41,12 @@ pub fn opening(
 /// # Errors
 /// The template asks for something else.
 pub fn system_of_try(
-    agent_loop: &AgentLoop,
+    frame_loop: &FrameLoop,
     policy: &FramePolicy,
     number: usize,
 ) -> Result<Option<String>, RenderError> {
     let frames = policy.overview.map_or(0, |overview| overview.frames).to_string();
-    let text = agent_loop.tries.system(number).map(|text| text.render(&[("n", &frames)]));
+    let text = frame_loop.tries.system(number).map(|text| text.render(&[("n", &frames)]));
     text.transpose().map_err(slot("system text of a try"))
 }
 
@@ -64,7 +64,7 @@ pub fn code_opening(agent_loop: &AgentLoop, question: &str, video_info: &str) ->
 /// As [`opening`].
 pub fn frames_response(
     protocol: &Protocol,
-    agent_loop: &AgentLoop,
+    frame_loop: &FrameLoop,
     prompt: &str,
     turn: usize,
     (start, end): (f64, f64),
@@ -74,7 +74,7 @@ pub fn frames_response(
     let (n, start, end) = (images.to_string(), fixed1(start), fixed1(end));
     let values = [("n", n.as_str()), ("start", start.as_str()), ("end", end.as_str()), ("prompt", prompt)];
     let parts = around_frames(&protocol.crop_response, frames, &values).map_err(slot("crop response"))?;
-    Ok(with_last_turn(agent_loop, turn, parts))
+    Ok(with_last_turn(frame_loop, turn, parts))
 }
 
 /// The message with the video of a call; `turn` counts the calls from 1.
@@ -96,11 +96,11 @@ pub fn clip_response(
 }
 
 /// The sentence that precedes the last turn, behind the text of its message.
-pub fn with_last_turn(agent_loop: &AgentLoop, turn: usize, mut parts: Vec<Part>) -> Vec<Part> {
-    if agent_loop.is_last(turn) && !agent_loop.last_turn.is_empty() {
+pub fn with_last_turn(frame_loop: &FrameLoop, turn: usize, mut parts: Vec<Part>) -> Vec<Part> {
+    if frame_loop.is_last(turn) && !frame_loop.last_turn.is_empty() {
         match parts.last_mut() {
-            Some(Part::Text(text)) => text.push_str(&agent_loop.last_turn),
-            _ => parts.push(Part::Text(agent_loop.last_turn.clone())),
+            Some(Part::Text(text)) => text.push_str(&frame_loop.last_turn),
+            _ => parts.push(Part::Text(frame_loop.last_turn.clone())),
         }
     }
     parts
@@ -112,13 +112,13 @@ pub fn with_last_turn(agent_loop: &AgentLoop, turn: usize, mut parts: Vec<Part>)
 /// The protocol has no template for the sample, or one asks for something else.
 pub fn later_question(
     protocol: &Protocol,
-    agent_loop: &AgentLoop,
+    frame_loop: &FrameLoop,
     turn: usize,
     sample: &Sample,
     mode: &PromptMode,
     switches: &Switches,
 ) -> Result<String, RenderError> {
-    let texts = agent_loop.later(turn);
+    let texts = frame_loop.later(turn);
     let texts = if texts.is_empty() { &protocol.questions } else { texts };
     question_text(protocol, texts, sample, mode, switches, None)
 }

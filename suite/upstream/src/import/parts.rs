@@ -35,7 +35,7 @@ pub fn protocol(parts: Parts) -> Protocol {
         default_mode: mode.clone(),
         tool: Tool {
             // A model of one turn has no tool.
-            modes: (parts.agent.turns > 1).then_some(mode).into_iter().collect(),
+            modes: (parts.agent.turns() > 1).then_some(mode).into_iter().collect(),
             name: name.to_owned(),
             max_frames,
             ..Tool::default()

@@ -1,6 +1,6 @@
 //! When an episode ends, and why (`workers/agent/parallel_env.py` lines 20 to 343).
 
-use paravt_suite::protocol::{AgentLoop, CodeRules, FailedCalls};
+use paravt_suite::protocol::{CodeLoop, FailedCalls};
 use paravt_suite::record::EndReason;
 
 /// What a turn of the model turned out to be.
@@ -33,10 +33,11 @@ pub struct Progress {
 
 impl Progress {
     /// Before the first turn.
-    pub fn new(agent_loop: &AgentLoop, rules: &CodeRules) -> Self {
+    pub fn new(code: &CodeLoop) -> Self {
+        let rules = &code.rules;
         Self {
-            max_turns: agent_loop.turns,
-            goes_on_after_errors: agent_loop.failed_calls == FailedCalls::Answer,
+            max_turns: code.turns,
+            goes_on_after_errors: code.failed_calls == FailedCalls::Answer,
             context_tokens: rules.context_tokens.into(),
             prompt_tokens: rules.prompt_tokens.into(),
             max_images: rules.images.into(),
@@ -95,34 +96,35 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pyvision::protocol::{agent, rules};
-    use paravt_suite::protocol::CodeTexts;
+    use crate::pyvision::protocol::rules;
+    use paravt_suite::protocol::{CodeRules, CodeTexts};
 
     #[test]
     fn the_first_reason_in_the_releases_order_counts() {
         let rules = CodeRules { context_tokens: 100, ..rules(CodeTexts::default()) };
-        let agent_loop = AgentLoop { turns: 2, ..agent(rules.clone()) };
-        let start = |agent_loop: &AgentLoop| {
-            let mut progress = Progress::new(agent_loop, &rules);
+        let code = CodeLoop { turns: 2, failed_calls: FailedCalls::Stop, rules };
+        let start = |code: &CodeLoop| {
+            let mut progress = Progress::new(code);
             progress.count_prompt(50);
             progress
         };
-        let acted = |tokens, turn| start(&agent_loop).count_turn(tokens, turn);
+        let acted = |tokens, turn| start(&code).count_turn(tokens, turn);
         assert_eq!(acted(50, Turn::Failed), Some(EndReason::OverLength));
         assert_eq!(acted(49, Turn::Failed), Some(EndReason::ErrorInAction));
         assert_eq!(acted(49, Turn::Answered), Some(EndReason::Done));
         assert_eq!(acted(49, Turn::Ran), None);
-        let goes_on = AgentLoop { failed_calls: FailedCalls::Answer, ..agent_loop.clone() };
+        let goes_on = CodeLoop { failed_calls: FailedCalls::Answer, ..code.clone() };
         assert_eq!(start(&goes_on).count_turn(1, Turn::Failed), None);
-        let mut progress = start(&agent_loop);
+        let mut progress = start(&code);
         assert_eq!(progress.count_turn(1, Turn::Ran), None);
         assert_eq!(progress.clone().count_observation(49), Some(EndReason::OverLength));
         assert_eq!(progress.clone().count_images(32), Some(EndReason::ExceedMaxImages));
         assert_eq!(progress.count_observation(40).or(progress.count_images(31)), None);
         assert_eq!(progress.count_turn(1, Turn::Ran), Some(EndReason::ExceedMaxTurns));
         assert_eq!((progress.turns, progress.calls, progress.images, progress.tokens), (2, 1, 31, 92));
-        let padded = CodeRules { prompt_tokens: 90, ..rules.clone() };
-        let mut progress = Progress::new(&agent_loop, &padded);
+        let mut padded = code;
+        padded.rules.prompt_tokens = 90;
+        let mut progress = Progress::new(&padded);
         progress.count_prompt(50);
         assert_eq!(progress.count_turn(10, Turn::Ran), Some(EndReason::OverLength));
     }

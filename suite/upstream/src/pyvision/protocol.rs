@@ -8,7 +8,8 @@ use paravt_python::strip;
 use paravt_suite::agent::Reference;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, CodeRules, CodeTexts, FailedCalls, Fidelity, Protocol, Sampling, Scored, Source, Template,
+    AgentLoop, CodeLoop, CodeRules, CodeTexts, FailedCalls, Fidelity, Protocol, Sampling, Scored, Shape,
+    Source, Template,
 };
 use paravt_suite::record::{Outcome, Score};
 use paravt_suite::reference::{Tag, ToolSyntax};
@@ -100,17 +101,16 @@ impl Scorer for PyVision {
 }
 
 /// The loop of the paper's evaluation.
-pub(crate) fn agent(code: CodeRules) -> AgentLoop {
+pub(crate) fn agent(rules: CodeRules) -> AgentLoop {
+    let code = CodeLoop { turns: 30, failed_calls: FailedCalls::Stop, rules };
     AgentLoop {
         opening: Template::parse("{video_info}\n{question}"),
-        failed_calls: FailedCalls::Stop,
         scored: Scored::Conversation,
-        code: Some(code),
         sampling: Sampling {
             temperature: 0.01,
             params: SamplingParams { stop: vec!["</code>".to_owned()], ..SamplingParams::default() },
         },
-        ..AgentLoop::new(Fidelity::Variant, 30)
+        ..AgentLoop::new(Fidelity::Variant, Shape::Code(code))
     }
 }
 

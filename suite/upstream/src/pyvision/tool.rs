@@ -8,7 +8,7 @@ use paravt_jail::{Error, Jail, Limits, Output};
 use paravt_suite::code::{self, CodeError, CodeTool, Reply};
 use paravt_suite::message::{Image, Part as MessagePart};
 use paravt_suite::protocol::template::TemplateError;
-use paravt_suite::protocol::{AgentLoop, CodeRules, CodeTexts};
+use paravt_suite::protocol::{CodeLoop, CodeTexts};
 use paravt_suite::record::{EndReason, RecordedFigure, ToolOutcome};
 use serde_json::{Value, json};
 
@@ -33,15 +33,11 @@ impl Tool {
 }
 
 impl CodeTool for Tool {
-    fn begin(
-        &self,
-        agent_loop: &AgentLoop,
-        rules: &CodeRules,
-        video: &Path,
-    ) -> Result<Box<dyn code::Episode>, CodeError> {
+    fn begin(&self, code: &CodeLoop, video: &Path) -> Result<Box<dyn code::Episode>, CodeError> {
+        let rules = &code.rules;
         let limits = Limits { call: Duration::from_secs(rules.seconds.into()), ..self.jail.limits().clone() };
         let interpreter = self.jail.with_limits(limits).start(video).map_err(portable)?;
-        let (environment, progress) = (Environment::new(rules), Progress::new(agent_loop, rules));
+        let (environment, progress) = (Environment::new(rules), Progress::new(code));
         let limits = self.jail.limits().clone();
         let texts = rules.texts.clone();
         Ok(Box::new(Episode { interpreter, environment, progress, texts, limits, counted: None }))

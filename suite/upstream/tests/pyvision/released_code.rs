@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use paravt_jail::{Figure, Outcome, Output, Video};
 use paravt_python::format_named;
-use paravt_suite::protocol::{AgentLoop, CodeRules, Protocol, render};
+use paravt_suite::protocol::{CodeLoop, CodeRules, Protocol, render};
 use paravt_suite::record::EndReason;
 use paravt_upstream::import::read_files;
 use paravt_upstream::pyvision::{
@@ -25,8 +25,12 @@ fn protocol() -> Protocol {
     protocol
 }
 
+fn code() -> CodeLoop {
+    protocol().code().unwrap().1.clone()
+}
+
 fn rules() -> CodeRules {
-    protocol().agent.unwrap().code.unwrap()
+    code().rules
 }
 
 fn cases(kind: &str) -> Vec<Value> {
@@ -54,7 +58,7 @@ fn templates_are_formatted_alike() {
 #[ignore = "run by ci/compare/pyvision with a checkout of the release"]
 fn first_prompts_are_equal() {
     let protocol = protocol();
-    let (agent_loop, rules) = protocol.code().unwrap();
+    let (agent_loop, code) = protocol.code().unwrap();
     for case in cases("prompts") {
         let video = Video {
             frames: case["video_length"].as_u64().unwrap(),
@@ -63,7 +67,7 @@ fn first_prompts_are_equal() {
             height: number(&case["height"]),
             open_seconds: 0.0,
         };
-        let info = video_lines(&rules.texts, &video).unwrap();
+        let info = video_lines(&code.rules.texts, &video).unwrap();
         let prompt = render::code_opening(agent_loop, case["query"].as_str().unwrap(), &info).unwrap();
         assert_eq!(prompt, case["prompt"].as_str().unwrap());
     }
@@ -150,16 +154,15 @@ fn numbered(end: EndReason) -> u64 {
 #[test]
 #[ignore = "run by ci/compare/pyvision with a checkout of the release"]
 fn episodes_end_alike() {
-    let agent_loop = protocol().agent.unwrap();
+    let released = code();
     for case in cases("episodes") {
-        let agent_loop =
-            AgentLoop { turns: usize::try_from(number(&case["limit"])).unwrap(), ..agent_loop.clone() };
         let rules = CodeRules {
             context_tokens: number(&case["context"]),
             prompt_tokens: number(&case["prompt"]),
-            ..agent_loop.code.clone().unwrap()
+            ..released.rules.clone()
         };
-        let mut progress = Progress::new(&agent_loop, &rules);
+        let turns = usize::try_from(number(&case["limit"])).unwrap();
+        let mut progress = Progress::new(&CodeLoop { turns, rules, ..released });
         progress.count_prompt(number(&case["given"]).into());
         for turn in case["turns"].as_array().unwrap() {
             let kind = match turn["kind"].as_str().unwrap() {

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use paravt_suite::agent::Bound;
 use paravt_suite::message::Part;
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::{Clips, CodeRules, PromptMode, Protocol, render};
+use paravt_suite::protocol::{AgentLoop, Clips, CodeRules, PromptMode, Protocol, render};
 use paravt_suite::sample::{Question, Sample};
 use paravt_suite::task::{Task as _, TaskSpec};
 
@@ -52,9 +52,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let user = render::user_text(&protocol, &sample, &args.mode, &switches, &name, None)?;
     println!("--- protocol {} {} ---", protocol.name, protocol.hash());
     show_system(&protocol, &args.mode)?;
-    if let Some((agent_loop, rules)) = protocol.code() {
+    if let Some((agent_loop, code)) = protocol.code() {
         println!("--- user ---\n{}", render::code_opening(agent_loop, &user, "{video_info}")?);
-        return show_code(rules);
+        return show_code(&code.rules);
     }
     println!("--- user (after the overview) ---");
     // What needs the video itself, its length or size, is not shown.
@@ -79,14 +79,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             again.opening
         );
     }
-    if let Some(clips) = &agent_loop.clips {
+    if let Some(clips) = agent_loop.clips() {
         return show_clips(&protocol, clips);
     }
+    let Some(frames) = agent_loop.frames() else { return Ok(()) };
     let turn = |turn| -> anyhow::Result<String> {
-        let prompt = render::later_question(&protocol, agent_loop, turn, &sample, &args.mode, &switches)?;
-        Ok(texts(&render::frames_response(&protocol, agent_loop, &prompt, turn, (0.0, 0.0), Vec::new())?))
+        let prompt = render::later_question(&protocol, frames, turn, &sample, &args.mode, &switches)?;
+        Ok(texts(&render::frames_response(&protocol, frames, &prompt, turn, (0.0, 0.0), Vec::new())?))
     };
-    let turns = (1..agent_loop.turns).map(turn).collect::<Result<Vec<_>, _>>()?;
+    let turns = (1..frames.turns).map(turn).collect::<Result<Vec<_>, _>>()?;
     for (numbers, text) in numbered(&turns) {
         match text {
             "" => println!("--- turn {numbers}: frames or an error alone ---"),
@@ -137,16 +138,15 @@ fn show_clips(protocol: &Protocol, clips: &Clips) -> anyhow::Result<()> {
 
 /// The system text, or those of the tries of an agent that begins afresh.
 fn show_system(protocol: &Protocol, mode: &PromptMode) -> anyhow::Result<()> {
-    let tries = protocol.agent.as_ref().and_then(|agent_loop| Some((agent_loop, agent_loop.frames?)));
-    let of_tries = tries.filter(|(agent_loop, _)| !agent_loop.tries.system.is_empty());
-    let Some((agent_loop, frames)) = of_tries else {
+    let frames = protocol.agent.as_ref().and_then(AgentLoop::frames);
+    let Some(frames) = frames.filter(|frames| !frames.tries.system.is_empty()) else {
         println!("--- system ---\n{}", protocol.system_text(mode)?);
         return Ok(());
     };
-    let text = |number| render::system_of_try(agent_loop, &frames, number).map(Option::unwrap_or_default);
-    let tries = (0..agent_loop.tries.count).map(text).collect::<Result<Vec<_>, _>>()?;
+    let text = |number| render::system_of_try(frames, &frames.policy, number).map(Option::unwrap_or_default);
+    let tries = (0..frames.tries.count).map(text).collect::<Result<Vec<_>, _>>()?;
     for (numbers, text) in numbered(&tries) {
-        println!("--- system of try {numbers} of {} ---\n{text}", agent_loop.tries.count);
+        println!("--- system of try {numbers} of {} ---\n{text}", frames.tries.count);
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FrameLoop, FramePolicy, OptionForm, Overview,
-    Protocol, Sampling, Shape, SizeRule, Source, Template, Tool,
+    Protocol, Sampling, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallContext, CallResult, FrameChoice, FrameRules, Tag, ToolSyntax};
@@ -309,7 +309,7 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
     };
     let agent = AgentLoop {
         sampling: Sampling { temperature: 1.0, ..Sampling::default() },
-        ..AgentLoop::new(Fidelity::Exact, Shape::Frames(frames))
+        ..AgentLoop::new(Fidelity::Exact, frames)
     };
     let on_one_line = OptionForm {
         line: Template::parse("{letter}. {option}"),

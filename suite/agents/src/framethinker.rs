@@ -13,7 +13,7 @@ use paravt_suite::media::VideoFacts;
 use paravt_suite::message::{Content, Message, Role};
 use paravt_suite::protocol::{
     AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FrameLoop, FramePolicy, LongVideos, Overview,
-    Protocol, Sampling, Shape, SizeRule, Source, Template, Tool, Tries,
+    Protocol, Sampling, SizeRule, Source, Template, Tool, Tries,
 };
 use paravt_suite::record::{RecordedMessage, Score};
 use paravt_suite::reference::{Call, CallContext, CallResult, FrameChoice, FrameRules, Tag, ToolSyntax};
@@ -305,7 +305,7 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
             // `top_k` is the default of `generate` in transformers, which draws the tokens there.
             params: SamplingParams { top_p: Some(0.9), top_k: Some(50), ..SamplingParams::default() },
         },
-        ..AgentLoop::new(Fidelity::WordingOurs, Shape::Frames(frames))
+        ..AgentLoop::new(Fidelity::WordingOurs, frames)
     };
     Ok(Protocol {
         crop_response: Template::parse("{frames}"),

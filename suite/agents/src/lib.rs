@@ -177,7 +177,7 @@ mod tests {
         let fails = |name: &str, change: &dyn Fn(&mut AgentLoop)| {
             let mut protocol = native::protocol();
             let size = FramePolicy::new(SizeRule::Multiple(28), Filter::Area, Encoding::Png);
-            let mut agent_loop = AgentLoop::new(Fidelity::Variant, Shape::Frames(FrameLoop::new(3, size)));
+            let mut agent_loop = AgentLoop::new(Fidelity::Variant, FrameLoop::new(3, size));
             change(&mut agent_loop);
             (protocol.reference, protocol.agent) = (Some(name.to_owned()), Some(agent_loop));
             reference(&protocol).err().map(|error| error.to_string())

@@ -5,7 +5,7 @@ use paravt_suite::media::{Sampling as Rate, VideoFacts, VideoRequest, frame_indi
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FrameLoop, FramePolicy, Overview, Sampling, SentAs,
-    Shape, SizeRule, Template,
+    SizeRule, Template,
 };
 use paravt_suite::reference::{FrameChoice, FrameRules, ToolSyntax};
 use paravt_upstream::import::{ImportError, Texts};
@@ -57,11 +57,7 @@ pub(crate) fn long_video() -> FramePolicy {
 /// One call.
 pub(crate) fn one_turn(opening: &str, policy: FramePolicy, sampling: Sampling) -> AgentLoop {
     let frames = FrameLoop { failed_calls: FailedCalls::Stop, ..FrameLoop::new(1, policy) };
-    AgentLoop {
-        opening: Template::parse(opening),
-        sampling,
-        ..AgentLoop::new(Fidelity::Exact, Shape::Frames(frames))
-    }
+    AgentLoop { opening: Template::parse(opening), sampling, ..AgentLoop::new(Fidelity::Exact, frames) }
 }
 
 /// The text of that name, and `end` behind it, with a slot in the place of each mark.

@@ -13,7 +13,7 @@ use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, CallError, Encoding, Fidelity, Filter, FrameLoop, FramePolicy, Overview, Protocol, Sampling,
-    Scored, Shape, SizeRule, Source, Template, Tool,
+    Scored, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallContext, CallResult, FrameChoice, FrameRules, Tag, ToolSyntax};
@@ -264,7 +264,7 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
                 ..SamplingParams::default()
             },
         },
-        ..AgentLoop::new(Fidelity::WordingOurs, Shape::Frames(frames))
+        ..AgentLoop::new(Fidelity::WordingOurs, frames)
     };
     Ok(Protocol {
         crop_response: Template(vec![

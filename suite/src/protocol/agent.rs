@@ -44,9 +44,9 @@ pub enum Shape {
     /// One reply about the frames of the run.
     OneTurn,
     /// Frames that the agent chooses: those of the first turn, and those that its calls ask for.
-    Frames(FrameLoop),
+    Frames(Box<FrameLoop>),
     /// Code that the model writes over the video.
-    Code(CodeLoop),
+    Code(Box<CodeLoop>),
 }
 
 /// Turns over frames.
@@ -73,6 +73,12 @@ pub struct FrameLoop {
     pub tries: Tries,
 }
 
+impl From<FrameLoop> for Shape {
+    fn from(frames: FrameLoop) -> Self {
+        Self::Frames(Box::new(frames))
+    }
+}
+
 /// Turns of code.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CodeLoop {
@@ -81,6 +87,12 @@ pub struct CodeLoop {
     /// What follows a turn whose code failed.
     pub failed_calls: FailedCalls,
     pub rules: CodeRules,
+}
+
+impl From<CodeLoop> for Shape {
+    fn from(code: CodeLoop) -> Self {
+        Self::Code(Box::new(code))
+    }
 }
 
 /// A loop as files have it: the fields of all shapes in one table.
@@ -155,7 +167,7 @@ impl TryFrom<Fields> for AgentLoop {
             (Some(_), Some(_)) => {
                 return Err("`agent` has `frames` and `code`: a loop has one of the two".to_owned());
             }
-            (Some(policy), None) => Shape::Frames(FrameLoop {
+            (Some(policy), None) => FrameLoop {
                 turns: fields.turns,
                 round: fields.round,
                 last: fields.last,
@@ -165,9 +177,10 @@ impl TryFrom<Fields> for AgentLoop {
                 policy,
                 clips: fields.clips,
                 tries: fields.tries,
-            }),
+            }
+            .into(),
             (None, Some(rules)) => {
-                Shape::Code(CodeLoop { turns: fields.turns, failed_calls: fields.failed_calls, rules })
+                CodeLoop { turns: fields.turns, failed_calls: fields.failed_calls, rules }.into()
             }
             (None, None) if fields.turns > 1 => {
                 return Err("`agent` has no `frames`: calls show frames in more than one turn".to_owned());
@@ -323,7 +336,7 @@ pub struct Sampling {
 
 impl AgentLoop {
     /// A loop of this shape with defaults elsewhere.
-    pub fn new(fidelity: Fidelity, shape: Shape) -> Self {
+    pub fn new(fidelity: Fidelity, shape: impl Into<Shape>) -> Self {
         Self {
             fidelity,
             opening: opening(),
@@ -332,7 +345,7 @@ impl AgentLoop {
             continued: BTreeMap::new(),
             harness: Harness::default(),
             sampling: Sampling::default(),
-            shape,
+            shape: shape.into(),
         }
     }
 

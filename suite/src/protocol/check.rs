@@ -70,7 +70,8 @@ impl Protocol {
         match &agent_loop.shape {
             Shape::OneTurn => {}
             Shape::Frames(frames) => self.check_frames(frames, &positive)?,
-            Shape::Code(CodeLoop { rules, .. }) => {
+            Shape::Code(code) => {
+                let rules = &code.rules;
                 positive("agent.code.seconds", rules.seconds > 0)?;
                 positive("agent.code.images", rules.images > 0)?;
                 positive("agent.code.context_tokens", rules.context_tokens > 0)?;

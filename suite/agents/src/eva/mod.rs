@@ -13,7 +13,7 @@ use paravt_suite::agent::Reference;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::{
     AgentLoop, Budget, CallError, Encoding, FailedCalls, Fidelity, Filter, FrameLoop, FramePolicy,
-    OptionForm, Overview, Protocol, ResultRole, Shape, SizeRule, Source, Template, Tool,
+    OptionForm, Overview, Protocol, ResultRole, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallContext, CallResult, FrameChoice, FrameRules, Tag, ToolSyntax};
@@ -184,7 +184,7 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
     let agent = AgentLoop {
         opening: texts.template("opening")?,
         label_separator: "\n".to_owned(),
-        ..AgentLoop::new(Fidelity::Exact, Shape::Frames(frames))
+        ..AgentLoop::new(Fidelity::Exact, frames)
     };
     let broken = |line: &str, separator: &str| OptionForm {
         line_break: Some("\\n".to_owned()),

@@ -18,7 +18,7 @@ use paravt_suite::protocol::render::{self, RenderError};
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, CallError, CallMessages, ChatTools, Encoding, Fidelity, Filter, FrameLoop, FramePolicy,
-    Harness, History, Overview, Protocol, ResultRole, Scored, Shape, SizeRule, Source, Template, Tool,
+    Harness, History, Overview, Protocol, ResultRole, Scored, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::{Outcome, SampleError, Score, ToolOutcome, Transcript};
 use paravt_suite::reference::{Call, FrameChoice, Tag, ToolSyntax};
@@ -514,7 +514,7 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
         ]),
         scored: Scored::Joined,
         harness,
-        ..AgentLoop::new(Fidelity::WordingOurs, Shape::Frames(frames))
+        ..AgentLoop::new(Fidelity::WordingOurs, frames)
     };
     let mut made = protocol(Parts {
         name: RELEASE.name,

@@ -26,7 +26,7 @@ use paravt_suite::message::{Message, Part, Role};
 use paravt_suite::protocol::render::{self, RenderError};
 use paravt_suite::protocol::{
     AgentLoop, CallError, Clips, Encoding, Fidelity, Filter, FrameLoop, FramePolicy, Harness, OptionForm,
-    Overview, Protocol, Sampling, Scored, SentAs, Shape, SizeRule, Source, Template, Tool,
+    Overview, Protocol, Sampling, Scored, SentAs, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::{SampleError, Score, ToolOutcome, Transcript};
 use paravt_suite::reference::{Call, FrameChoice, Tag, ToolSyntax};
@@ -462,7 +462,7 @@ fn make(texts: &Texts, source: Source, model: &Model) -> Result<Protocol, Import
                 ..SamplingParams::default()
             },
         },
-        ..AgentLoop::new(Fidelity::Exact, Shape::Frames(frames))
+        ..AgentLoop::new(Fidelity::Exact, frames)
     };
     let bracketed = OptionForm {
         line: Template::parse("({letter}) {option}"),

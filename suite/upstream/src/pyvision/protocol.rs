@@ -8,8 +8,8 @@ use paravt_python::strip;
 use paravt_suite::agent::Reference;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, CodeLoop, CodeRules, CodeTexts, FailedCalls, Fidelity, Protocol, Sampling, Scored, Shape,
-    Source, Template,
+    AgentLoop, CodeLoop, CodeRules, CodeTexts, FailedCalls, Fidelity, Protocol, Sampling, Scored, Source,
+    Template,
 };
 use paravt_suite::record::{Outcome, Score};
 use paravt_suite::reference::{Tag, ToolSyntax};
@@ -110,7 +110,7 @@ pub(crate) fn agent(rules: CodeRules) -> AgentLoop {
             temperature: 0.01,
             params: SamplingParams { stop: vec!["</code>".to_owned()], ..SamplingParams::default() },
         },
-        ..AgentLoop::new(Fidelity::Variant, Shape::Code(code))
+        ..AgentLoop::new(Fidelity::Variant, code)
     }
 }
 

@@ -159,7 +159,7 @@ impl Cell {
     }
 
     /// Comparable to its published number.
-    pub fn is_comparable(&self) -> bool {
+    pub(crate) fn is_comparable(&self) -> bool {
         self.paper.as_ref().is_some_and(|paper| !matches!(paper.verdict, Verdict::NotComparable(_)))
     }
 }

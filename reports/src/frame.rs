@@ -123,7 +123,7 @@ impl Frame {
     }
 
     /// With one more column that has the same words in every row, in front.
-    pub fn with_first(mut self, name: &'static str, text: &str) -> Self {
+    pub(crate) fn with_first(mut self, name: &'static str, text: &str) -> Self {
         let column = Series::new(name.into(), vec![text; self.height()]).into_column();
         expect_columns(self.0.insert_column(0, column));
         self
@@ -135,7 +135,7 @@ impl Frame {
     }
 
     /// The same rows in one piece: a value is found at once, wherever its rows were appended.
-    pub fn in_one_piece(mut self) -> Self {
+    pub(crate) fn in_one_piece(mut self) -> Self {
         self.0.rechunk_mut();
         self
     }
@@ -188,7 +188,7 @@ impl Frame {
     }
 
     /// As [`inner_join`](Self::inner_join), with all rows of this frame: what the other lacks is missing.
-    pub fn left_join(&self, other: &Self, keys: &[&str]) -> Self {
+    pub(crate) fn left_join(&self, other: &Self, keys: &[&str]) -> Self {
         self.join(other, keys, JoinType::Left)
     }
 

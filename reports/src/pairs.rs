@@ -99,7 +99,7 @@ impl Pairs {
     }
 
     /// Whether every pair has equal scores.
-    pub fn are_equal(&self) -> bool {
+    pub(crate) fn are_equal(&self) -> bool {
         self.scores.iter().all(|(a, b)| a == b)
     }
 
@@ -121,7 +121,7 @@ impl Pairs {
 
     /// By video, the questions with options in both runs, and those of them for which both chose an option of the
     /// same text.
-    pub fn same_choice(&self) -> BTreeMap<String, Cluster> {
+    pub(crate) fn same_choice(&self) -> BTreeMap<String, Cluster> {
         let column = |name: &str| self.frame.texts(name).collect::<Vec<_>>();
         let [videos, gold_a, gold_b] = ["video", "gold_text", "gold_text_right"].map(column);
         let [chosen_a, chosen_b] = ["chosen", "chosen_right"].map(column);

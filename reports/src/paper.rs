@@ -128,7 +128,7 @@ impl PaperNumbers {
     }
 
     /// Names of the rows of both tables, and of those with the authors' own numbers.
-    pub fn rows_of_all_tables(&self) -> Vec<String> {
+    pub(crate) fn rows_of_all_tables(&self) -> Vec<String> {
         let models = self.models().into_iter().map(str::to_owned);
         models.chain(self.ablations().map(|(name, _)| name)).chain(self.authors.names()).collect()
     }

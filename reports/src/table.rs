@@ -200,13 +200,13 @@ impl<R> TableBuilder<'_, R> {
     }
 
     /// The last column in another format than its name says.
-    pub fn shown_as(mut self, format: ColumnFormat) -> Self {
+    pub(crate) fn shown_as(mut self, format: ColumnFormat) -> Self {
         self.headings.iter_mut().last().into_iter().for_each(|heading| heading.format = format);
         self
     }
 
     /// From here on columns are for views alone: no file has them.
-    pub fn for_views(mut self) -> Self {
+    pub(crate) fn for_views(mut self) -> Self {
         self.is_exported = false;
         self
     }
@@ -317,7 +317,7 @@ pub const fn interval(low: &'static str, high: &'static str, title: &'static str
 
 impl Pick {
     /// Under another title.
-    pub const fn titled(self, title: &'static str) -> Self {
+    pub(crate) const fn titled(self, title: &'static str) -> Self {
         Self { title: Some(title), ..self }
     }
 

@@ -171,7 +171,7 @@ pub struct TrainedModel {
 
 impl Evaluation {
     /// Whether it asks a model behind a server.
-    pub fn is_served(&self) -> bool {
+    pub(crate) fn is_served(&self) -> bool {
         self.model.is_none()
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::graph::{Graph, Stage};
+use crate::verdict::Verdict;
 
 const COLUMNS: usize = 100;
 /// Columns of names, at least.
@@ -74,6 +75,26 @@ impl Graph {
             text += &cut(&format!("  {}: {deviation}\n", stages.join(", ")));
         }
         text + "\n-v shows commands, folders and every word; --only STAGE that stage alone\n"
+    }
+
+    /// What a run would do with the results in the folder; nothing where there are none.
+    pub fn standing(&self, any_code: bool) -> String {
+        let (mut kept, mut others) = (0, String::new());
+        let with_results = self.stages().iter().filter_map(|stage| Some((stage, stage.slot()?)));
+        for (stage, slot) in with_results.clone() {
+            match Verdict::noted(stage, slot, any_code) {
+                Verdict::Keep => kept += 1,
+                Verdict::Redo(why) => others += &cut(&format!("  {}: made again: {why}\n", stage.label())),
+                Verdict::Resume(_) if slot.folder().is_dir() => {
+                    others += &cut(&format!("  {}: continued\n", stage.label()));
+                }
+                Verdict::Resume(_) => {}
+            }
+        }
+        if kept == 0 && others.is_empty() {
+            return others;
+        }
+        format!("\n{kept} of {} results are there and kept\n{others}", with_results.count())
     }
 
     fn rows(&self) -> Vec<Row> {

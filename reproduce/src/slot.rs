@@ -17,7 +17,7 @@ pub(crate) const ERROR: &str = "error.txt";
 /// Written into a stage's folder when its work is done.
 const DONE: &str = "stage.json";
 /// Folder below that of the recipe that replaced results are moved to.
-pub const DISCARDED: &str = "discarded";
+pub(crate) const DISCARDED: &str = "discarded";
 /// Held by the process that works below a folder.
 const LOCK: &str = ".lock";
 /// Time that it is waited for: who asks for the status holds it for a moment.

@@ -19,6 +19,15 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
+    /// The verdict by what was noted of the result, as a plan has it: no file is hashed, nothing looked for elsewhere.
+    pub(crate) fn noted(stage: &Stage, slot: &Slot, any_code: bool) -> Self {
+        match slot.state(any_code) {
+            State::Done => Self::Keep,
+            State::Unusable(why) if !stage.work().verifies_itself() => Self::Redo(why),
+            State::Unusable(_) | State::New | State::Begun => Self::Resume(None),
+        }
+    }
+
     /// The verdict on a stage below `out`; large files are hashed.
     ///
     /// # Errors
@@ -31,13 +40,12 @@ impl Verdict {
         host: &mut dyn Host,
     ) -> Result<Self, Error> {
         let work = stage.work();
-        Ok(match slot.state(any_code) {
-            State::Done => match work.damage(out) {
+        Ok(match Self::noted(stage, slot, any_code) {
+            Self::Keep => match work.damage(out) {
                 Some(why) => Self::Redo(why),
                 None => work.missing(host)?.map_or(Self::Keep, |gone| Self::Resume(Some(gone))),
             },
-            State::Unusable(why) if !work.verifies_itself() => Self::Redo(why),
-            State::Unusable(_) | State::New | State::Begun => Self::Resume(None),
+            verdict => verdict,
         })
     }
 }

@@ -240,6 +240,7 @@ fn redone_stages_are_moved_with_their_dependants_up_to_until() {
 fn a_stop_that_a_stage_did_not_notice_ends_the_recipe() {
     let folder = tempfile::tempdir().unwrap();
     let graph = own(folder.path());
+    assert_eq!(graph.standing(false), "");
     let mut host = Noting { stops: true, ..Noting::default() };
     let ended = run(&graph, &options(&[]), &mut host, &mut Lines::default());
     assert_eq!(ended.unwrap(), Outcome::Interrupted);
@@ -247,6 +248,7 @@ fn a_stop_that_a_stage_did_not_notice_ends_the_recipe() {
     let mut lines = Lines::default();
     run(&graph, &options(&[]), &mut Noting::default(), &mut lines).unwrap();
     assert_eq!(lines.0[..2], ["with-tool-mlvu kept", "with-tool-charades started"]);
+    assert_eq!(graph.standing(false), "\n2 of 2 results are there and kept\n");
 }
 
 #[test]
@@ -255,6 +257,7 @@ fn an_incomplete_evaluation_is_resumed_and_a_dead_server_stops_the_rest() {
     let graph = own(folder.path());
     let mut host = Noting { outcomes: vec![Outcome::Incomplete, Outcome::Complete], ..Noting::default() };
     assert_eq!(run(&graph, &options(&[]), &mut host, &mut Lines::default()).unwrap(), Outcome::Incomplete);
+    assert_eq!(graph.standing(false), "\n1 of 2 results are there and kept\n  with-tool-mlvu: continued\n");
     assert_eq!(host.calls.len(), 6);
     let mut host = Noting { outcomes: vec![Outcome::Down], ..Noting::default() };
     let mut lines = Lines::default();

@@ -112,7 +112,7 @@ impl BackendInfo {
         Self::ANSWERED_BY,
     ];
     /// The model that replies name, once the run has some.
-    pub const ANSWERED_BY: &str = "answered_by";
+    pub(crate) const ANSWERED_BY: &str = "answered_by";
 
     /// The model that replies name, where it is not the one that was asked for.
     pub fn other_model(&self) -> Option<&str> {
@@ -129,7 +129,7 @@ impl BackendInfo {
     }
 
     /// Adds the servers of another part of the run.
-    pub fn join_endpoints(&mut self, other: &BackendInfo) {
+    pub(crate) fn join_endpoints(&mut self, other: &BackendInfo) {
         let Some(more) = other.details.get(ENDPOINTS) else { return };
         let ours = self.details.entry(ENDPOINTS.to_owned()).or_default();
         for url in more.split_whitespace() {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use paravt_files::read_text;
-use serde::de::DeserializeOwned;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 
 use crate::nearest;
 
@@ -35,6 +35,23 @@ impl FieldsError {
     pub(crate) fn format(path: &Path, message: String) -> Self {
         Self::Format { path: path.to_owned(), nearest: nearest::expected_field(&message), message }
     }
+}
+
+/// Deserializes fields that are there already; an error is said by `say`, behind the path of the field that is wrong.
+///
+/// # Errors
+/// A field is missing, unknown or of another type.
+pub fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    fields: D,
+    say: impl FnOnce(&D::Error) -> String,
+) -> Result<T, String> {
+    serde_path_to_error::deserialize(fields).map_err(|error| {
+        let (path, message) = (error.path().to_string(), say(error.inner()));
+        // A field that is unknown is named by the error itself.
+        let (before, last) = path.rsplit_once('.').unwrap_or(("", &path));
+        let place = if message.contains(&format!("`{last}`")) { before } else { &path };
+        if place.is_empty() || place == "." { message } else { format!("{place}: {message}") }
+    })
 }
 
 /// Reads a TOML file.

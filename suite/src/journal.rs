@@ -16,7 +16,9 @@ use crate::record::{RECORD_VERSION, Record};
 use crate::run::{Manifest, RUN_VERSION};
 
 pub use stored::Stored;
-pub use writer::{Journal, RunDir, same_run, write_file, write_summary};
+pub(crate) use writer::same_run;
+pub(crate) use writer::write_file;
+pub use writer::{Journal, RunDir, write_summary};
 
 /// File names inside a run directory.
 pub const JOURNAL: &str = "journal.jsonl";

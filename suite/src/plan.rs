@@ -97,7 +97,7 @@ impl RunPlan {
     }
 
     /// Seed of a repetition.
-    pub fn seed_of(&self, epoch: usize) -> Option<u64> {
+    pub(crate) fn seed_of(&self, epoch: usize) -> Option<u64> {
         self.seed.map(|seed| seed.wrapping_add(epoch as u64))
     }
 }

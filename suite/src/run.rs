@@ -125,7 +125,7 @@ impl Manifest {
     /// Differences that keep `wanted` from continuing this run, in words; empty without any. As
     /// [`differences`](Self::differences), but the selection may grow (see [`Narrowing::extends`]), and the
     /// number of repetitions.
-    pub fn obstacles(&self, wanted: &Manifest) -> Vec<String> {
+    pub(crate) fn obstacles(&self, wanted: &Manifest) -> Vec<String> {
         let mut grown = self.clone();
         grown.plan.repeat = self.plan.repeat.max(wanted.plan.repeat);
         let mut found = words(grown.compared(wanted, Self::measurement));

@@ -107,7 +107,7 @@ pub struct Question {
 
 impl Question {
     /// Texts of the options, of the list or out of the stem, without letters and the blanks around them.
-    pub fn option_texts(&self) -> Vec<&str> {
+    pub(crate) fn option_texts(&self) -> Vec<&str> {
         if self.letters.is_empty() {
             return Vec::new();
         }
@@ -221,7 +221,7 @@ impl QuestionKind {
     pub const ALL: [Self; 4] = [Self::Choice, Self::Grounding, Self::Open, Self::Number];
 
     /// Keys under which a protocol may have texts for the kind, the most special one first.
-    pub fn text_keys(self) -> &'static [&'static str] {
+    pub(crate) fn text_keys(self) -> &'static [&'static str] {
         match self {
             Self::Choice => &["choice"],
             Self::Grounding => &["grounding"],

@@ -201,7 +201,7 @@ impl RequestSettings {
     }
 
     /// The settings that only a server understands, by name; empty where an in-process engine can do all.
-    pub fn server_only(&self) -> Vec<&'static str> {
+    pub(crate) fn server_only(&self) -> Vec<&'static str> {
         let set = [
             ("chat_template_kwargs", !self.chat_template_kwargs.is_empty()),
             ("extra_body", !self.extra_body.is_empty()),

@@ -45,7 +45,7 @@ fn option_line(line: &str, wanted: char) -> Option<&str> {
 }
 
 /// The question with other texts in its [`embedded_options`], in their order; blanks around a text stay.
-pub fn with_embedded_options(question: &str, texts: &[&str]) -> String {
+pub(crate) fn with_embedded_options(question: &str, texts: &[&str]) -> String {
     let mut rest = texts.iter().zip('A'..).peekable();
     let lines = question.split_inclusive('\n').map(|line| {
         let found = rest.peek().and_then(|(new, letter)| Some((option_line(line, *letter)?, **new)));
@@ -75,7 +75,7 @@ pub fn between<'a>(text: &'a str, open: &'a str, close: &'a str) -> impl Iterato
 }
 
 /// Pretty JSON with a final newline.
-pub fn to_pretty_json<T: serde::Serialize>(value: &T) -> Vec<u8> {
+pub(crate) fn to_pretty_json<T: serde::Serialize>(value: &T) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(value).expect("our own types have string keys and serialise");
     bytes.push(b'\n');
     bytes

@@ -65,12 +65,12 @@ impl PromptTokens {
 }
 
 /// About the tokens of a text of this many bytes.
-pub fn of_text(bytes: u64) -> u64 {
+pub(crate) fn of_text(bytes: u64) -> u64 {
     bytes / BYTES_PER_TOKEN
 }
 
 /// Visual tokens of one image.
-pub fn of_image(width: u32, height: u32) -> u64 {
+pub(crate) fn of_image(width: u32, height: u32) -> u64 {
     along(width) * along(height)
 }
 

@@ -39,7 +39,7 @@ impl ComposedOps {
     pub const LIMITS: PassLimits = PassLimits { tokens: 2048, patches: 8192, scores: 1 << 27 };
 
     /// The same with kernels of ours.
-    pub const FUSED: PassLimits = PassLimits { scores: 0, ..Self::LIMITS };
+    pub(crate) const FUSED: PassLimits = PassLimits { scores: 0, ..Self::LIMITS };
 
     /// Arithmetic in a precision on a device.
     pub fn new(device: Device, precision: Precision) -> Self {

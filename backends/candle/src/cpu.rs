@@ -48,7 +48,7 @@ impl CpuOps {
 
     /// Largest number of sequences that may decode together where an answer may not depend on the others. Products in
     /// f16 are candle's own.
-    pub fn invariant_batch(precision: Precision) -> usize {
+    pub(crate) fn invariant_batch(precision: Precision) -> usize {
         if precision == Precision::F16 { 1 } else { INVARIANT_BATCH }
     }
 
@@ -57,7 +57,7 @@ impl CpuOps {
     ///
     /// # Errors
     /// No threads, or the calling one has a pool already.
-    pub fn with_threads(mut self) -> Result<Self> {
+    pub(crate) fn with_threads(mut self) -> Result<Self> {
         let pool = ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).use_current_thread();
         self.threads = Some(pool.build().map_err(|error| Error::Compute(format!("threads: {error}")))?);
         Ok(self)

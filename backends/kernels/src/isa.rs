@@ -36,7 +36,7 @@ impl Isa {
     }
 
     /// Whether this processor, under this operating system, has the instructions.
-    pub fn is_supported(self) -> bool {
+    pub(crate) fn is_supported(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512Bf16 => Self::Avx512.is_supported() && std::is_x86_feature_detected!("avx512bf16"),

@@ -34,7 +34,7 @@ mod math;
 mod matrix;
 
 pub use attention::{Heads, KvElement, SeqLens, Strided, attention, attention_cached};
-pub use gemm::{Update, gemm, gemm_bf16, gemm_serial};
+pub use gemm::{Update, gemm, gemm_bf16};
 pub use isa::{Isa, UnsupportedIsa, isa, set_isa};
 pub use linear::{GEMV_MAX_M, Weight, linear};
 pub use matrix::{Element, MatMut, MatRef};

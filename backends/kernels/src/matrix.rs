@@ -104,7 +104,7 @@ impl<'a, T: Element> MatRef<'a, T> {
     /// # Panics
     /// No rows, or more than there are.
     #[must_use]
-    pub fn row_block(self, start: usize, count: usize) -> Self {
+    pub(crate) fn row_block(self, start: usize, count: usize) -> Self {
         assert!(
             count > 0 && start < self.rows && count <= self.rows - start,
             "{count} rows from {start} of {}",
@@ -118,7 +118,7 @@ impl<'a, T: Element> MatRef<'a, T> {
     /// # Panics
     /// No columns, or more than there are.
     #[must_use]
-    pub fn col_block(self, start: usize, count: usize) -> Self {
+    pub(crate) fn col_block(self, start: usize, count: usize) -> Self {
         self.transposed().row_block(start, count).transposed()
     }
 

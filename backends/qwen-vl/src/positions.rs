@@ -94,7 +94,7 @@ pub enum Run {
 }
 
 /// Time, height and width position of every token, and the position after the last.
-pub fn token_positions(runs: &[Run], merge: usize, rule: VideoRule) -> (Vec<[u32; 3]>, u32) {
+pub(crate) fn token_positions(runs: &[Run], merge: usize, rule: VideoRule) -> (Vec<[u32; 3]>, u32) {
     let mut positions: Vec<[u32; 3]> = Vec::new();
     let mut next = 0;
     for run in runs {

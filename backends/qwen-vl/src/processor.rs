@@ -253,7 +253,7 @@ impl Rules {
     ///
     /// # Errors
     /// Sides too unequal.
-    pub fn image_size(&self, width: u32, height: u32) -> Result<(u32, u32), String> {
+    pub(crate) fn image_size(&self, width: u32, height: u32) -> Result<(u32, u32), String> {
         let (min, max) = (self.min_pixels as f64, self.max_pixels as f64);
         bounded(self.frames as f64, resize_rule(width, height, 1.0, 1.0, self.factor(), min, max)?)
     }

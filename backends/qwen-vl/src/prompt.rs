@@ -208,7 +208,7 @@ impl Prompter {
     ///
     /// # Errors
     /// As [`Self::prompt`], and a template that does not parse.
-    pub fn prompt_by(&self, template: Option<&str>, messages: &[Message]) -> Result<Prompt, Error> {
+    pub(crate) fn prompt_by(&self, template: Option<&str>, messages: &[Message]) -> Result<Prompt, Error> {
         let (json, parts) = chat_json(messages);
         let text = match template {
             Some(template) => self.template.with(template)?.render(&json, None)?,

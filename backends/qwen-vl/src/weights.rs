@@ -92,7 +92,7 @@ impl Weights {
     ///
     /// # Errors
     /// Names tensors that the configuration leaves out.
-    pub fn check_all_taken(&self, tied: bool) -> Result<(), Error> {
+    pub(crate) fn check_all_taken(&self, tied: bool) -> Result<(), Error> {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let harmless = |name: &str| {
             // Computed from the configuration; older versions of transformers saved it.
@@ -128,7 +128,7 @@ impl Weights {
     }
 
     /// Whether any tensor's name starts so.
-    pub fn has_prefix(&self, prefix: &str) -> bool {
+    pub(crate) fn has_prefix(&self, prefix: &str) -> bool {
         self.shard_of.keys().any(|name| name.starts_with(prefix))
     }
 

@@ -8,11 +8,11 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 use crate::statistics::{Cluster, ClusteredMean, clustered_mean, mean_of_means};
 
 /// Clusters below which nothing is decided: one video says nothing about other videos.
-pub const MIN_CLUSTERS: usize = 2;
+pub(crate) const MIN_CLUSTERS: usize = 2;
 /// Clusters below which a result is marked as weak: its interval leaves out little.
-pub const WEAK_CLUSTERS: usize = 10;
+pub(crate) const WEAK_CLUSTERS: usize = 10;
 /// Error rate of every interval and verdict.
-pub const ALPHA: f64 = 0.05;
+pub(crate) const ALPHA: f64 = 0.05;
 /// Probability with which a difference of [`Effect::detectable`] size is found.
 pub const POWER: f64 = 0.8;
 
@@ -79,7 +79,10 @@ impl Effect {
     }
 
     /// The same where every sample is in the clusters with this many draws, which are not samples of their own.
-    pub fn share_of_draws<'a>(clusters: impl IntoIterator<Item = &'a Cluster>, draws: usize) -> Option<Self> {
+    pub(crate) fn share_of_draws<'a>(
+        clusters: impl IntoIterator<Item = &'a Cluster>,
+        draws: usize,
+    ) -> Option<Self> {
         let found = clustered_mean(clusters)?;
         Self::of_mean(ClusteredMean { rows: found.rows.div_ceil(draws.max(1)), ..found }, Support::Share)
     }
@@ -145,13 +148,13 @@ impl Effect {
     }
 
     /// Fewer than [`WEAK_CLUSTERS`] clusters: shown with every verdict.
-    pub fn is_weak(&self) -> bool {
+    pub(crate) fn is_weak(&self) -> bool {
         self.clusters < WEAK_CLUSTERS
     }
 
     /// No cluster differs from the reference. Rows may still differ, where those of one cluster cancel
     /// out.
-    pub fn is_unchanged(&self) -> bool {
+    pub(crate) fn is_unchanged(&self) -> bool {
         self.standard_error == 0.0 && self.estimate == 0.0
     }
 
@@ -163,7 +166,7 @@ impl Effect {
     /// The interval of confidence `1 - alpha` around [`estimate`](Self::estimate), cut at the ends of what a
     /// mean can be. `None` for repetitions and unbounded values that are all equal: nothing is known of
     /// their spread.
-    pub fn interval_at(&self, alpha: f64) -> Option<(f64, f64)> {
+    pub(crate) fn interval_at(&self, alpha: f64) -> Option<(f64, f64)> {
         let (centre, error) = self.with_added();
         let (low, high) = self.support.range();
         let half = self.student()?.inverse_cdf(1.0 - 0.5 * alpha) * error;
@@ -180,7 +183,7 @@ impl Effect {
     }
 
     /// One-sided p-value of "the effect is below `bound`".
-    pub fn p_below(&self, bound: f64) -> f64 {
+    pub(crate) fn p_below(&self, bound: f64) -> f64 {
         self.one_sided(-1.0, bound + self.reference)
     }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// half a percent of the rows moves it by at most half a point, a sixth of the smallest equivalence
 /// margin of a published cell (3 points) and half of what neighbouring checkpoints differ by. More than
 /// that would decide a verdict by failures instead of answers.
-pub const MAX_LOST: f64 = 0.005;
+pub(crate) const MAX_LOST: f64 = 0.005;
 
 /// Finish reasons of servers that stopped a reply themselves.
 const ABORTED: [&str; 7] =
@@ -60,7 +60,7 @@ impl Lost {
     /// Why the run is not comparable with its reference: it lost more rows than the reference did
     /// and [`MAX_LOST`] allows beyond that. `reference` is what is known of the reference; of a published
     /// number nothing is, which counts as none lost. `None` where the rule is kept.
-    pub fn excess_over(&self, reference: &Self) -> Option<String> {
+    pub(crate) fn excess_over(&self, reference: &Self) -> Option<String> {
         let extra = self.rows.saturating_sub(reference.rows);
         (extra > self.allowed()).then(|| {
             format!(
@@ -75,7 +75,7 @@ impl Lost {
 
     /// Why the run measures failures: more than half of its rows have no answer. That another run failed on as
     /// many makes the two no more comparable.
-    pub fn mostly_failed(&self) -> Option<String> {
+    pub(crate) fn mostly_failed(&self) -> Option<String> {
         (2 * self.failed > self.of).then(|| format!("{} of {} rows failed", self.failed, self.of))
     }
 

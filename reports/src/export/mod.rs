@@ -69,14 +69,6 @@ pub fn write_long(tables: &[Table], dir: &Path) -> Result<(), ExportError> {
     write(tables, &[CSV, PARQUET], dir)
 }
 
-/// A table as Parquet.
-///
-/// # Errors
-/// The format cannot hold the table.
-pub fn as_parquet(table: &Table) -> Result<Vec<u8>, ExportError> {
-    content(table, &PARQUET)
-}
-
 fn write(tables: &[Table], formats: &[Format], dir: &Path) -> Result<(), ExportError> {
     let io = |path: &Path| {
         let path = path.to_owned();

@@ -54,7 +54,7 @@ pub fn mean<C: Into<Cluster>>(rows: impl IntoIterator<Item = C>) -> Option<f64> 
 
 /// The same with its standard error, `sqrt(G/(G-1) · Σ_g (sum_g - n_g·mean)²) / n`, which is not finite for one
 /// cluster. Clusters without rows are none.
-pub fn clustered_mean<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Option<ClusteredMean> {
+pub(crate) fn clustered_mean<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Option<ClusteredMean> {
     let clusters: Vec<&Cluster> = clusters.into_iter().filter(|cluster| cluster.n > 0).collect();
     let mean = mean(clusters.iter().copied())?;
     let (count, rows) = (clusters.len() as f64, clusters.iter().map(|cluster| cluster.n).sum::<usize>());

@@ -19,7 +19,10 @@ pub fn mean_of_means(groups: &[BTreeMap<String, Cluster>]) -> Option<ClusteredMe
 
 /// The same where some groups count as one, each as much as the others: `merged` has for each group how many groups
 /// it is merged with, itself among them.
-pub fn mean_of_merged_means(groups: &[BTreeMap<String, Cluster>], merged: &[usize]) -> Option<ClusteredMean> {
+pub(crate) fn mean_of_merged_means(
+    groups: &[BTreeMap<String, Cluster>],
+    merged: &[usize],
+) -> Option<ClusteredMean> {
     // Of each cluster, how far it moves the mean and its weight in it.
     let mut moved: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     let (mut total, mut rows, mut count) = (0.0, 0, 0.0);

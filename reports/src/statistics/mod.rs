@@ -8,8 +8,10 @@ mod groups;
 mod holm;
 mod signs;
 
-pub use clustered::{Cluster, ClusteredMean, clustered_mean, mean};
+pub(crate) use clustered::clustered_mean;
+pub use clustered::{Cluster, ClusteredMean, mean};
 pub use coverage::{Coverage, by_kind, simulated};
-pub use groups::{mean_of_means, mean_of_merged_means};
+pub use groups::mean_of_means;
+pub(crate) use groups::mean_of_merged_means;
 pub use holm::holm;
 pub use signs::sign_flip;

@@ -72,7 +72,7 @@ impl Cache {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn set_ref(&self, revision: &str, commit: &str) -> Result<(), FetchError> {
+    pub(crate) fn set_ref(&self, revision: &str, commit: &str) -> Result<(), FetchError> {
         if revision == commit {
             return Ok(());
         }

@@ -48,12 +48,12 @@ pub enum Side {
 
 impl Side {
     /// Whether this side may show or ask about a kind at a second.
-    pub fn has_moment(self, kind: usize, second: u64) -> bool {
+    pub(crate) fn has_moment(self, kind: usize, second: u64) -> bool {
         (kind as u64 + second).is_multiple_of(2) == (self == Self::Test)
     }
 
     /// Whether on this side `later` may come next after `earlier`: a quarter of all pairs is held out.
-    pub fn has_pair(self, earlier: usize, later: usize) -> bool {
+    pub(crate) fn has_pair(self, earlier: usize, later: usize) -> bool {
         let mixed = ((earlier * KINDS + later) as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         ((mixed >> 61) < 2) == (self == Self::Test)
     }
@@ -136,7 +136,7 @@ impl Scene {
     }
 
     /// The event at a time.
-    pub fn event_at(&self, time: f64) -> Option<&Event> {
+    pub(crate) fn event_at(&self, time: f64) -> Option<&Event> {
         self.events.iter().find(|event| event.covers(time))
     }
 

@@ -21,7 +21,7 @@ const PLAIN: [&str; 8] = [
 
 impl Release {
     /// The commands that make the checkout, as a shell takes them.
-    pub fn checkout_commands(&self, layout: &Layout) -> Vec<String> {
+    pub(crate) fn checkout_commands(&self, layout: &Layout) -> Vec<String> {
         let part = layout.checkout().with_added_extension("part");
         self.fetches(&self.url, &part).iter().map(|(_, program)| program.line()).collect()
     }
@@ -62,7 +62,7 @@ impl Release {
     ///
     /// # Errors
     /// One that is missing or is not the release's.
-    pub fn is_checked_out(&self, layout: &Layout) -> Result<(), Error> {
+    pub(crate) fn is_checked_out(&self, layout: &Layout) -> Result<(), Error> {
         let tree = self.verify(&layout.checkout())?;
         for (from, name) in &self.copies {
             let copy = layout.engines().join(name);

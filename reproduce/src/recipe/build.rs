@@ -262,7 +262,7 @@ impl Builder<'_> {
         stage: &Stage,
         settings: Table,
     ) -> Result<T, RecipeError> {
-        settings.try_into().map_err(|error: toml::de::Error| self.wrong(stage, error.message()))
+        super::typed(Value::Table(settings)).map_err(|message| self.wrong(stage, message))
     }
 
     /// One setting, which the others are read without.

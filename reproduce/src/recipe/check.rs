@@ -1,5 +1,6 @@
 //! Checks a recipe before any stage runs: a value that would fail later is refused by its field.
 
+use paravt_reports::PaperNumbers;
 use paravt_reports::study::{ACCURACY, Prediction, Test};
 use paravt_suite::nearest;
 
@@ -32,6 +33,14 @@ impl Recipe {
                 let message = format!("stage `{second}` does the same as `{first}`, which a recipe has once");
                 return Err(self.invalid(message));
             }
+        }
+        for (name, _) in self.tables().into_iter().filter(|(_, table)| !table.is_empty()) {
+            if !self.does(|method| method.table() == Some(name)) {
+                return Err(self.invalid(format!("[{name}] is read by no stage of this recipe")));
+            }
+        }
+        if self.model.is_some() && !self.does(|method| method == Method::Serve) {
+            return Err(self.invalid("`model` is read by no stage: give `model` to the stages that ask one"));
         }
         check_folder_name("name", &self.name).map_err(|message| self.invalid(message))?;
         self.check_sizes().map_err(|message| self.invalid(message))?;
@@ -71,6 +80,16 @@ impl Recipe {
     /// The names that comparisons and predictions are about exist.
     fn check_names(&self, graph: &Graph) -> Result<(), String> {
         let evaluated: Vec<&str> = graph.evaluations().map(|(stage, ..)| stage.name()).collect();
+        if graph.evaluations().any(|(_, asked, _)| asked.config.paper_row.is_some()) {
+            let paper = PaperNumbers::embedded().map_err(|error| error.to_string())?;
+            for (stage, asked, _) in graph.evaluations() {
+                if let Some(row) = &asked.config.paper_row {
+                    paper
+                        .row(row)
+                        .map_err(|error| format!("stage `{}`: paper_row: {error}", stage.name()))?;
+                }
+            }
+        }
         for comparison in &self.comparisons {
             let names = [&comparison.a, &comparison.b];
             if let Some(name) = names.into_iter().find(|name| !evaluated.contains(&name.as_str())) {

@@ -7,12 +7,12 @@ use paravt_suite::plan::{Channel, CropMode};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, native};
 use serde_json::{Value as Json, json};
-use toml::Table;
+use toml::{Table, Value};
 
 use super::build::Builder;
 use super::file::without;
 use super::serve::model_name;
-use super::{CONCURRENCY, Method, Recipe, Stage, select};
+use super::{CONCURRENCY, Method, Recipe, Stage, select, typed};
 use crate::error::{Error, RecipeError};
 use crate::graph::StageId;
 use crate::host::{Check, Evaluation, TrainedModel};
@@ -65,8 +65,7 @@ impl Recipe {
         }
         let filled = filled.map(|name| known("filled", &name, FILLED.into_iter().map(|one| (one.name, one))));
         let filled = filled.transpose().map_err(wrong)?;
-        let config: RunConfig =
-            settings.try_into().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
+        let config: RunConfig = typed(Value::Table(settings)).map_err(wrong)?;
         let paper_row = row.or_else(|| self.paper_row.clone()).filter(|_| published);
         // That of the recipe: an evaluation beside the published ones is asked by the same rules.
         let profile = config.profile.unwrap_or_else(|| Profile::default_for(self.paper_row.as_deref()));

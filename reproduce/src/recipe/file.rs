@@ -152,11 +152,27 @@ impl Source {
             } else if model(&layer).is_some() && has_row(&table) {
                 row_model = row_model.or_else(|| model(&table));
             }
+            let names_model = layer.contains_key("model");
             merge(&mut table, layer);
+            if names_model && let Some(stage) = serves_another(&table) {
+                let message = format!(
+                    "`model` is not read: stage `{stage}` serves a model that another stage makes; leave it out, or \
+                     extend a recipe that only serves"
+                );
+                return Err(RecipeError::invalid(self.file, message));
+            }
         }
         table.remove("extends");
         Ok(Self { file: self.file, text: self.text, table, row_model })
     }
+}
+
+/// The stage that serves a model of its own, not that of the recipe.
+fn serves_another(recipe: &Table) -> Option<&str> {
+    let serves = |stage: &&Table| stage.get("does").and_then(Value::as_str) == Some("serve");
+    let stages = recipe.get("stages")?.as_array()?.iter().filter_map(Value::as_table);
+    let stage = stages.filter(serves).find(|stage| stage.contains_key("model"))?;
+    stage.get("name")?.as_str()
 }
 
 /// The field that a message of serde says is unknown.

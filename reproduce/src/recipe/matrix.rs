@@ -75,6 +75,22 @@ impl Method {
         }
     }
 
+    /// Name of the table with the settings of all stages that do the same.
+    pub(super) fn table(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Preflight => "preflight",
+            Self::Fetch => "fetch",
+            Self::Serve => "serve",
+            Self::Evaluate => "evaluate",
+            Self::World => "world",
+            Self::TrainingData => "data",
+            Self::Sft | Self::Curriculum | Self::LaunchSft | Self::Merge => "sft",
+            Self::Rl | Self::LaunchRl | Self::Pick => "rl",
+            Self::Measure => "measure",
+            _ => return None,
+        })
+    }
+
     /// Whether it trains in another program.
     pub(super) fn is_launched(self) -> bool {
         matches!(self, Self::LaunchSft | Self::Merge | Self::LaunchRl | Self::Pick)
@@ -204,6 +220,19 @@ impl Matrix {
     pub(super) fn settings_of<'a>(&'a self, stage: &'a Stage) -> impl Iterator<Item = &'a Value> {
         let values = stage.matrix.iter().filter_map(|axis| self.axes.get(axis)).flatten();
         values.filter_map(Value::as_table).flat_map(Table::values)
+    }
+
+    /// A setting at all values of an axis.
+    pub(super) fn settings_mut<'a>(
+        &'a mut self,
+        axis: &str,
+        field: &'a str,
+    ) -> impl Iterator<Item = &'a mut Value> {
+        let is_setting = axis == field;
+        self.axes.get_mut(axis).into_iter().flatten().filter_map(move |value| match value {
+            Value::Table(settings) => settings.get_mut(field),
+            value => Some(value).filter(|_| is_setting),
+        })
     }
 
     /// The stages at all places; those of one seed before those of the next.

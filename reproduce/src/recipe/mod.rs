@@ -14,6 +14,7 @@ mod tests;
 use std::path::Path;
 
 use paravt_reports::study::{Prediction, Question};
+use paravt_suite::fields;
 use paravt_upstream::paravt::import::RELEASE;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -99,9 +100,8 @@ impl Recipe {
     fn of(source: Source) -> Result<Self, RecipeError> {
         let text = source.text.clone();
         let Source { file, table, row_model, .. } = source.merged()?;
-        let recipe: Result<Self, _> = table.try_into();
-        let recipe =
-            recipe.map_err(|error: toml::de::Error| RecipeError::invalid(&file, error.to_string()))?;
+        let recipe: Self =
+            typed(Value::Table(table)).map_err(|message| RecipeError::invalid(&file, message))?;
         if let Some(missing) = recipe.missing {
             return Err(RecipeError::Missing { name: recipe.name, missing });
         }
@@ -152,8 +152,8 @@ impl Recipe {
         settings: &mut Table,
         name: &str,
     ) -> Result<Option<T>, RecipeError> {
-        let wrong = |error: toml::de::Error| self.wrong(stage, format!("{name}: {}", error.message()));
-        settings.remove(name).map(Value::try_into).transpose().map_err(wrong)
+        let wrong = |message| self.wrong(stage, format!("{name}: {message}"));
+        settings.remove(name).map(typed).transpose().map_err(wrong)
     }
 
     /// What is wrong with a stage, or with the table of all that do the same.
@@ -179,20 +179,25 @@ impl Recipe {
         settings
     }
 
-    /// Settings of all stages that do the same, and where they stand.
+    /// The tables with the settings of all stages that do the same, by name.
+    fn tables(&self) -> [(&'static str, &Table); 9] {
+        [
+            ("preflight", &self.preflight),
+            ("fetch", &self.fetch),
+            ("serve", &self.serve),
+            ("evaluate", &self.evaluate),
+            ("world", &self.world),
+            ("data", &self.data),
+            ("sft", &self.sft),
+            ("rl", &self.rl),
+            ("measure", &self.measure),
+        ]
+    }
+
+    /// The table of a method.
     fn table(&self, method: Method) -> Option<(&'static str, &Table)> {
-        Some(match method {
-            Method::Preflight => ("preflight", &self.preflight),
-            Method::Fetch => ("fetch", &self.fetch),
-            Method::Serve => ("serve", &self.serve),
-            Method::Evaluate => ("evaluate", &self.evaluate),
-            Method::World => ("world", &self.world),
-            Method::TrainingData => ("data", &self.data),
-            Method::Sft | Method::Curriculum | Method::LaunchSft | Method::Merge => ("sft", &self.sft),
-            Method::Rl | Method::LaunchRl | Method::Pick => ("rl", &self.rl),
-            Method::Measure => ("measure", &self.measure),
-            _ => return None,
-        })
+        let name = method.table()?;
+        self.tables().into_iter().find(|(table, _)| *table == name)
     }
 
     /// The same stages as small as they get: two steps of each training, two videos. It shows that all of them run; what
@@ -209,8 +214,9 @@ impl Recipe {
         }
         for stage in &mut self.stages {
             for (field, most) in stage.does.map_or(&[][..], small_sizes) {
-                if let Some(value) = stage.settings.get_mut(*field) {
-                    cap(value, *most);
+                stage.settings.get_mut(*field).into_iter().for_each(|value| cap(value, *most));
+                for axis in &stage.matrix {
+                    self.matrix.settings_mut(axis, field).for_each(|value| cap(value, *most));
                 }
             }
         }
@@ -228,6 +234,14 @@ fn small_sizes(method: Method) -> &'static [(&'static str, i64)] {
         Method::Measure => &[("prompts", 2)],
         _ => &[],
     }
+}
+
+/// A value in its type.
+///
+/// # Errors
+/// Another type, or a field of its tables that is missing or unknown; the message has its path.
+fn typed<T: DeserializeOwned>(value: Value) -> Result<T, String> {
+    fields::deserialize(value, |error: &toml::de::Error| error.message().to_owned())
 }
 
 fn cap(value: &mut Value, most: i64) {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use paravt_reports::Naming;
-use toml::Table;
+use toml::{Table, Value};
 
 use super::build::Builder;
 use super::file::without;
 use super::select::reference;
-use super::{Method, Recipe, Stage};
+use super::{Method, Recipe, Stage, typed};
 use crate::environments::Layout;
 use crate::error::{Error, RecipeError};
 use crate::needs;
@@ -28,8 +28,8 @@ impl Recipe {
             Some(stage) => self.take(stage, &mut settings, "flags")?,
             None => None,
         };
-        let serve: Result<Serve, toml::de::Error> = settings.try_into();
-        let mut serve = serve.map_err(|error| self.invalid(format!("[serve] {}", error.message())))?;
+        let mut serve: Serve =
+            typed(Value::Table(settings)).map_err(|message| self.invalid(format!("[serve] {message}")))?;
         match (&mut serve.command, flags) {
             (Some(command), Some(flags)) => *command = format!("{command} {flags}"),
             (None, Some(_)) => {
@@ -59,9 +59,8 @@ impl Recipe {
         }
         let stage = self.stages.iter().find(|stage| stage.does == Some(Method::Fetch));
         let settings = stage.map_or_else(|| self.fetch.clone(), |stage| self.settings(stage));
-        let settings: Result<Settings, toml::de::Error> = settings.try_into();
         let Settings { items, gb, .. } =
-            settings.map_err(|error| self.invalid(format!("[fetch] {}", error.message())))?;
+            typed(Value::Table(settings)).map_err(|message| self.invalid(format!("[fetch] {message}")))?;
         let item =
             |name: &str| Item { target: Target::named(name), gb: gb.get(name).copied().unwrap_or_default() };
         if let Some(listed) = items {

@@ -28,7 +28,8 @@ use serde_json::json;
 use crate::agent::{Agent, choice};
 
 /// Conan: its rules and its texts.
-pub const AGENT: Agent = Agent { reference: Some(Reference::of("conan", &Conan)), releases: &[&RELEASE] };
+pub(crate) const AGENT: Agent =
+    Agent { reference: Some(Reference::of("conan", &Conan)), releases: &[&RELEASE] };
 
 const TEXTS: &str = "Conan-Eval/prompt_temp.py";
 const LVBENCH: &str = "Conan-Eval/lvbench.py";

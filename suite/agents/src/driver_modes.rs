@@ -13,11 +13,11 @@ use crate::agent::Agent;
 use crate::{longvt, sage, videozoomer};
 
 /// The driver where it looks for calls of VideoZoomer ("Modes for other agents" in `suite/docs/quirks.md`).
-pub const ZOOMS: Reference =
+pub(crate) const ZOOMS: Reference =
     Reference { name: "paravt-videozoomer", syntax: &ZoomSyntax, scorer: &DriverScoring, agent_loop: None };
 
 /// The driver with that reader of calls; its texts are made of those of two releases.
-pub const AGENT: Agent = Agent { reference: Some(ZOOMS), releases: &[] };
+pub(crate) const AGENT: Agent = Agent { reference: Some(ZOOMS), releases: &[] };
 
 /// A mode of the driver with an agent's text in its placeholder.
 pub struct Filled {
@@ -31,7 +31,7 @@ pub struct Filled {
 }
 
 /// VideoZoomer's system text.
-pub static VIDEOZOOMER: Filled = Filled {
+pub(crate) static VIDEOZOOMER: Filled = Filled {
     name: "paravt+videozoomer",
     mode: "agentic_videozoomer",
     agent: &videozoomer::RELEASE,
@@ -40,7 +40,7 @@ pub static VIDEOZOOMER: Filled = Filled {
 };
 
 /// LongVT's `TOOL_PROMPT`: the end of its user text, here the system text.
-pub static LONGVT: Filled = Filled {
+pub(crate) static LONGVT: Filled = Filled {
     name: "paravt+longvt",
     mode: "agentic_longvt",
     agent: &longvt::RELEASE,

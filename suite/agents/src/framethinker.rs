@@ -30,7 +30,7 @@ use serde_json::Value;
 use crate::agent::{Agent, choice};
 
 /// FrameThinker: its rules and its texts.
-pub const AGENT: Agent =
+pub(crate) const AGENT: Agent =
     Agent { reference: Some(Reference::of("framethinker", &FrameThinker)), releases: &[&RELEASE] };
 
 const LOOP: &str = "examples/agent/infer.py";

@@ -11,7 +11,7 @@ use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
 use crate::agent::Agent;
 
 /// SAGE: its text.
-pub const AGENT: Agent = Agent { reference: None, releases: &[&RELEASE] };
+pub(crate) const AGENT: Agent = Agent { reference: None, releases: &[&RELEASE] };
 
 const CONTEXT: &str = "sage/prompts/sage/context_vlm.txt";
 /// Tools in the order in which the model reads of them: those that need no other service.

@@ -22,7 +22,7 @@ use crate::one_turn::{OneTurn, long_video, one_turn, sampled, with_slots};
 use crate::videochat_r1::moment;
 
 /// Time-R1: its rules and its texts.
-pub const AGENT: Agent = Agent {
+pub(crate) const AGENT: Agent = Agent {
     reference: Some(Reference {
         name: "time-r1",
         syntax: &OneTurn,
@@ -89,7 +89,7 @@ pub use crate::videochat_r1::interval;
 
 /// Frames of a video that are sampled from (`_read_video_decord_w_timestamp`): the length, computed to seconds and back,
 /// is cut off, by which some frame rates lose the last frame.
-pub fn frames_read(frames: usize, rate: f64) -> usize {
+pub(crate) fn frames_read(frames: usize, rate: f64) -> usize {
     let length = frames as f64 / rate;
     frames.min((length * rate) as usize).max(1)
 }

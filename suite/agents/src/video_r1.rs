@@ -21,7 +21,7 @@ use crate::agent::{Agent, choice};
 use crate::one_turn::{AllFrames, OneTurn, TOKEN, one_turn, video, with_slots};
 
 /// Video-R1 and VideoRFT: their rules and their texts.
-pub const AGENT: Agent = Agent {
+pub(crate) const AGENT: Agent = Agent {
     reference: Some(Reference {
         name: "video-r1",
         syntax: &OneTurn,
@@ -56,7 +56,7 @@ pub static RELEASE: Release = Release {
 };
 
 /// VideoRFT.
-pub static VIDEO_RFT_RELEASE: Release = Release {
+pub(crate) static VIDEO_RFT_RELEASE: Release = Release {
     name: "videorft",
     repository: "QiWang98/VideoRFT",
     commit: "bba609969e66c66e152b15399488f0ad94051e3a",
@@ -87,7 +87,7 @@ impl Scorer for VideoR1 {
 /// What Video-R1 writes between a question and its options.
 pub const VIDEO_R1_OPTIONS: &str = "Options:\n";
 /// What VideoRFT writes there.
-pub const VIDEO_RFT_OPTIONS: &str = "\n";
+pub(crate) const VIDEO_RFT_OPTIONS: &str = "\n";
 
 /// The text of a user's turn: the question and one option a line within `template` (slot `{Question}`), then the words
 /// for its kind of answer, `kind`. Without options the question stands alone.

@@ -18,7 +18,7 @@ use crate::agent::{Agent, RULE};
 use crate::one_turn::{AllFrames, OneTurn, long_video, one_turn, with_slots};
 
 /// VideoChat-R1: its rules and its texts.
-pub const AGENT: Agent = Agent {
+pub(crate) const AGENT: Agent = Agent {
     reference: Some(Reference {
         name: "videochat-r1",
         syntax: &OneTurn,

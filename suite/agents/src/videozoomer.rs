@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use crate::agent::{Agent, choice};
 
 /// VideoZoomer: its rules and its texts.
-pub const AGENT: Agent =
+pub(crate) const AGENT: Agent =
     Agent { reference: Some(Reference::of("videozoomer", &VideoZoomer)), releases: &[&RELEASE] };
 
 const SETTINGS: &str = "scripts/eval_video.sh";

@@ -27,6 +27,6 @@ pub use folder::{make_once, remove, replace_dir, sync_dir};
 pub use hash::{hex, sha256, sha256_file};
 pub use listing::Listing;
 pub use lock::Lock;
-pub use read::{check_regular, open_regular, read_limited, read_text};
+pub use read::{open_regular, read_limited, read_text};
 pub use shell::{quote, quote_path};
 pub use write::{is_temporary, make_dir, rename, write_atomic, write_atomic_by, write_named};

@@ -61,7 +61,7 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
 ///
 /// # Errors
 /// A folder, pipe, socket or device.
-pub fn check_regular(metadata: &Metadata) -> io::Result<()> {
+pub(crate) fn check_regular(metadata: &Metadata) -> io::Result<()> {
     if metadata.is_file() {
         return Ok(());
     }

@@ -170,7 +170,7 @@ impl VideoFile {
     ///
     /// # Errors
     /// As there, or the time is over ([`MediaError::Timeout`]).
-    pub fn open_within(path: &Path, limit: Duration) -> Result<Self, MediaError> {
+    pub(crate) fn open_within(path: &Path, limit: Duration) -> Result<Self, MediaError> {
         let (index, pinned) = VideoIndex::read(path, Deadline::after(limit))?;
         Ok(Self { path: path.to_owned(), index, pinned, limit })
     }
@@ -186,7 +186,7 @@ impl VideoFile {
 
     /// The properties that a reader of the reference reports: its own frame rate, and the stored sides where it ignores
     /// the rotation.
-    pub fn info_of(&self, reader: Reader) -> VideoInfo {
+    pub(crate) fn info_of(&self, reader: Reader) -> VideoInfo {
         let mut info = self.index_of(reader).info.clone();
         info.fps = reader.rate(info.fps);
         if reader == Reader::Pinned {

@@ -23,7 +23,7 @@ pub use unicode::{CharClass, decimal_digit};
 pub use value::{PyValue, dumps, repr, repr_str};
 
 /// Python's `\s` (and `str.isspace`) as a class for the `regex` crate, whose own `\s` lacks U+001C to U+001F.
-pub const SPACE: &str = r"[\s\x1c-\x1f]";
+pub(crate) const SPACE: &str = r"[\s\x1c-\x1f]";
 
 /// Python's `\w` as a class for the `regex` crate, whose own has combining marks too.
 pub const WORD: &str = r"[\p{L}\p{N}_]";

@@ -91,7 +91,7 @@ impl<'a> Kit<'a> {
     ///
     /// # Errors
     /// The protocol has no text for the sample.
-    pub fn question_text(&self, duration: Option<f64>) -> Result<String, RenderError> {
+    pub(crate) fn question_text(&self, duration: Option<f64>) -> Result<String, RenderError> {
         let (plan, name) = (&self.agent.plan, self.sample.video_name());
         render::user_text(self.protocol(), self.sample, &plan.mode, plan.switches(), &name, duration)
     }

@@ -30,7 +30,7 @@ impl Kit<'_> {
     ///
     /// # Errors
     /// Why nothing is asked.
-    pub fn require_video(&self) -> Result<(), SampleError> {
+    pub(crate) fn require_video(&self) -> Result<(), SampleError> {
         if let Some(message) = self.sample.defect.clone() {
             return Err(SampleError { class: SampleErrorClass::Data, message, step: "open".into() });
         }

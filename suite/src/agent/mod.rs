@@ -133,7 +133,7 @@ impl Agent {
     }
 
     /// As [`run`](Self::run), for one of the sample's repetitions.
-    pub async fn run_epoch(&self, sample: &Sample, epoch: usize) -> Record {
+    pub(crate) async fn run_epoch(&self, sample: &Sample, epoch: usize) -> Record {
         let started = Instant::now();
         let mut kit = Kit::new(self, sample, epoch);
         let outcome = match self.choose_loop() {

@@ -19,7 +19,7 @@ use crate::text::to_pretty_json;
 ///
 /// # Errors
 /// Differing settings, in words.
-pub fn same_run(dir: &Path, stored: &Manifest, wanted: &Manifest) -> Result<(), JournalError> {
+pub(crate) fn same_run(dir: &Path, stored: &Manifest, wanted: &Manifest) -> Result<(), JournalError> {
     let differences = stored.obstacles(wanted);
     if differences.is_empty() {
         return Ok(());
@@ -45,7 +45,7 @@ pub fn write_summary(dir: &Path, summary: &Summary) -> Result<(), JournalError> 
 ///
 /// # Errors
 /// I/O.
-pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
     write_atomic(path, bytes).at(path, "cannot write")
 }
 
@@ -91,7 +91,7 @@ impl RunDir {
     ///
     /// # Errors
     /// There are files of a run without its manifest: nobody knows which run they are of.
-    pub fn has_run(&self) -> Result<bool, JournalError> {
+    pub(crate) fn has_run(&self) -> Result<bool, JournalError> {
         if self.dir.join(MANIFEST).exists() {
             return Ok(true);
         }
@@ -200,7 +200,7 @@ impl Journal {
     ///
     /// # Errors
     /// The directory was moved away.
-    pub fn check_in_place(&self) -> Result<(), JournalError> {
+    pub(crate) fn check_in_place(&self) -> Result<(), JournalError> {
         let file = |found: std::fs::Metadata| (found.dev(), found.ino());
         let named = std::fs::metadata(self.dir.join(JOURNAL)).map(file);
         match (named, self.file.metadata().map(file)) {

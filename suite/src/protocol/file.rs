@@ -11,7 +11,7 @@ use paravt_files::read_text;
 use serde_json::{Map, Value, json};
 
 use super::{Fidelity, InvalidProtocol, KindOf, Protocol, Source, inherit};
-use crate::fields::FieldsError;
+use crate::fields::{self, FieldsError};
 
 /// Bytes that a protocol file may have.
 const MAX_FILE: u64 = 16 << 20;
@@ -122,13 +122,7 @@ fn with_source(mut fields: Map<String, Value>, source: &Source) -> Result<Protoc
         let mode = json!(mode);
         fields.entry("default_mode").or_insert(mode);
     }
-    serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| {
-        let (path, inner) = (error.path().to_string(), error.inner().to_string());
-        // A field that is unknown is named by the error itself.
-        let (before, last) = path.rsplit_once('.').unwrap_or(("", &path));
-        let place = if inner.contains(&format!("`{last}`")) { before } else { &path };
-        if place.is_empty() || place == "." { inner } else { format!("{place}: {inner}") }
-    })
+    fields::deserialize(Value::Object(fields), ToString::to_string)
 }
 
 /// Objects are merged field by field; every other value is replaced.

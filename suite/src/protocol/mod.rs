@@ -165,7 +165,7 @@ impl Protocol {
     }
 
     /// Whether the videos of a request have positions of their own each.
-    pub fn has_own_positions(&self) -> bool {
+    pub(crate) fn has_own_positions(&self) -> bool {
         let clips = self.agent.as_ref().and_then(AgentLoop::clips);
         clips.is_some_and(|clips| clips.own_positions)
     }

@@ -14,9 +14,8 @@ use crate::sample::{Question, QuestionKind, Sample};
 use crate::settings::ToolDialect;
 use crate::text::fixed1;
 
-pub use agent::{
-    clip_response, code_opening, frames_response, later_question, opening, system_of_try, with_last_turn,
-};
+pub(crate) use agent::with_last_turn;
+pub use agent::{clip_response, code_opening, frames_response, later_question, opening, system_of_try};
 
 /// Errors of rendering.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,7 +49,7 @@ fn slot(what: &str) -> impl Fn(TemplateError) -> RenderError + '_ {
 ///
 /// # Errors
 /// The protocol does not have the mode.
-pub fn dialect_system_text<'a>(
+pub(crate) fn dialect_system_text<'a>(
     protocol: &'a Protocol,
     mode: &PromptMode,
     dialect: ToolDialect,

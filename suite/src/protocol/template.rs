@@ -117,7 +117,7 @@ impl Template {
     }
 
     /// Whether it puts in a value of this name.
-    pub fn has_slot(&self, name: &str) -> bool {
+    pub(crate) fn has_slot(&self, name: &str) -> bool {
         self.slots().any(|slot| slot == name)
     }
 

@@ -32,7 +32,7 @@ impl Selection {
     }
 
     /// The flags that made it.
-    pub fn narrowing(&self) -> Narrowing<'_> {
+    pub(crate) fn narrowing(&self) -> Narrowing<'_> {
         Narrowing { ids: self.ids.as_deref(), limit: self.limit, shard: self.shard }
     }
 }

@@ -129,7 +129,7 @@ impl Metric {
     }
 
     /// Tags whose groups the metric is made of.
-    pub fn group_tag(&self) -> Option<&str> {
+    pub(crate) fn group_tag(&self) -> Option<&str> {
         match self {
             Self::GroupScore { group, .. } => Some(group),
             _ => self.macro_over(),

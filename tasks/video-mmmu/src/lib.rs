@@ -17,7 +17,7 @@ pub static SPLITS: &[&Benchmark] = &[&PERCEPTION, &COMPREHENSION, &ADAPTATION];
 /// `video_mmmu_perception`.
 pub static PERCEPTION: Benchmark = split("");
 /// `video_mmmu_comprehension`.
-pub static COMPREHENSION: Benchmark = split(include_str!("../comprehension.toml"));
+pub(crate) static COMPREHENSION: Benchmark = split(include_str!("../comprehension.toml"));
 /// `video_mmmu_adaptation`.
 pub static ADAPTATION: Benchmark = split(include_str!("../adaptation.toml"));
 

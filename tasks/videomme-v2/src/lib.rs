@@ -19,7 +19,7 @@ pub static SPLITS: &[&Benchmark] = &[&VIDEO_MME_V2, &WITH_SUBTITLES];
 pub static VIDEO_MME_V2: Benchmark =
     Benchmark::described(include_str!("../benchmark.toml")).with_scorer(&scoring::FirstCapital);
 /// `videomme_v2_wsub`.
-pub static WITH_SUBTITLES: Benchmark = Benchmark::described(include_str!("../benchmark.toml"))
+pub(crate) static WITH_SUBTITLES: Benchmark = Benchmark::described(include_str!("../benchmark.toml"))
     .with_changes(include_str!("../with_subtitles.toml"))
     .with_scorer(&scoring::FirstCapital)
     .with_subtitles(spoken);

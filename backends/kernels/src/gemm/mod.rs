@@ -36,12 +36,12 @@ pub struct Update {
 
 impl Update {
     /// C = alpha A B.
-    pub fn assign(alpha: f32) -> Self {
+    pub(crate) fn assign(alpha: f32) -> Self {
         Self { alpha, accumulate: false }
     }
 
     /// C += alpha A B.
-    pub fn accumulate(alpha: f32) -> Self {
+    pub(crate) fn accumulate(alpha: f32) -> Self {
         Self { alpha, accumulate: true }
     }
 
@@ -186,7 +186,7 @@ fn by_blocks<T: Element>(
 ///
 /// # Panics
 /// Sizes that do not fit each other.
-pub fn gemm_serial(c: MatMut<'_>, a: MatRef<'_>, b: MatRef<'_>, update: Update) {
+pub(crate) fn gemm_serial(c: MatMut<'_>, a: MatRef<'_>, b: MatRef<'_>, update: Update) {
     c.assert_holds(a.rows, b.cols);
     for (number, (a, b)) in inner_blocks(a, b).enumerate() {
         let out = OutPtr {

@@ -99,7 +99,7 @@ impl MemoryPlan {
     /// # Errors
     /// A prompt with its answer is more than the cache holds, or its largest frame, of so many patches, more than a pass
     /// has memory for.
-    pub fn check_request(&self, prompt: usize, new: usize, frame: usize) -> Result<(), Error> {
+    pub(crate) fn check_request(&self, prompt: usize, new: usize, frame: usize) -> Result<(), Error> {
         let (tokens, beside) = (self.caches(prompt + new), self.activations_with(frame));
         let free = self.limit.saturating_sub(self.weights);
         if prompt + new <= self.cache_tokens && tokens.saturating_add(beside) <= free {

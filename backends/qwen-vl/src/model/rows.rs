@@ -112,7 +112,7 @@ impl<T: Clone> KvCache<T> {
     }
 
     /// Tokens there is room for.
-    pub fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 

@@ -148,7 +148,7 @@ impl Row {
     }
 
     /// The harness took an answer from the row, or gave it a score.
-    pub fn is_scored(&self) -> bool {
+    pub(crate) fn is_scored(&self) -> bool {
         self.prediction.is_some() || self.scores.iter().any(|score| score.share().is_some())
     }
 

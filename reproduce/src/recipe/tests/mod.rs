@@ -343,9 +343,33 @@ fn silent_misreadings_are_refused() {
         (served("[evaluate]\nnframes = 0\n"), "`evaluate.nframes` is 0"),
         (served("[[stages]]\nname = \"serve2\"\ndoes = \"serve\"\n"), "a recipe has once"),
         (refused("extends = \"paravt-8b\"\n[serve]\nmodel = \"o/m\"\n"), "at the top of the recipe"),
+        (
+            refused("extends = \"paravt-8b-grpo\"\nmodel = \"o/m\"\n"),
+            "`serve` serves a model that another stage makes",
+        ),
+        (nano("model = \"o/m\"\n"), "`model` is read by no stage"),
+        (nano("[serve]\nengine = \"vllm\"\n"), "[serve] is read by no stage"),
+        (served("[rl]\nsteps = 2\n"), "[rl] is read by no stage"),
+        (served("[evaluate]\npaper_row = \"ParaVT-9B\"\n"), "has no row `ParaVT-9B`"),
+        (nano("[rl.optimizer]\nlearning_rate = \"high\"\n"), "optimizer.learning_rate: invalid type"),
+        (nano("[evaluate]\nnframes = \"many\"\n"), "nframes: invalid type"),
     ] {
         assert!(message.contains(words), "{words}: {message}");
     }
+}
+
+#[test]
+fn values_of_a_matrix_are_small_too() {
+    let text = "extends = \"paravt-nano\"\n[[stages]]\nname = \"rl\"\nmatrix = [\"seed\"]\n[[stages]]\n\
+                name = \"rl-{steps}\"\ndoes = \"rl\"\nmatrix = [\"seed\", \"steps\"]\n\
+                [matrix]\nsteps = [30, { name = \"long\", steps = 60 }]\n";
+    let graph = Recipe::parse("my.toml", text).unwrap().small().graph(&out()).unwrap();
+    let steps = graph
+        .stages()
+        .iter()
+        .filter_map(|stage| Some((stage.name(), stage.kind::<Reinforcement>()?.config.steps)));
+    let steps: Vec<_> = steps.filter(|(name, _)| name.starts_with("rl-")).collect();
+    assert_eq!(steps, [("rl-30", 2), ("rl-long", 2)]);
 }
 
 #[test]

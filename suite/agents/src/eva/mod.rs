@@ -32,7 +32,7 @@ use selection::{
 };
 
 /// EVA: its rules and its texts.
-pub const AGENT: Agent = Agent { reference: Some(Reference::of("eva", &Eva)), releases: &[&RELEASE] };
+pub(crate) const AGENT: Agent = Agent { reference: Some(Reference::of("eva", &Eva)), releases: &[&RELEASE] };
 
 const LOOP: &str = "eval-eva.py";
 const LONG_VIDEO_BENCH: &str = "data/LongVideoBench_nosub_raw_full.jsonl";

@@ -35,7 +35,8 @@ use crate::{temporal_grounding, videochat_r1};
 use answers::{answer, is_right, simplified};
 
 /// LongVT: its rules and its texts.
-pub const AGENT: Agent = Agent { reference: Some(Reference::of("longvt", &LongVt)), releases: &[&RELEASE] };
+pub(crate) const AGENT: Agent =
+    Agent { reference: Some(Reference::of("longvt", &LongVt)), releases: &[&RELEASE] };
 
 const VIDEO_MME: &str = "lmms_eval_tasks/videomme/utils.py";
 const MOMENTS: &str = "lmms_eval_tasks/charades_sta/charades_tool.yaml";

@@ -45,7 +45,7 @@ use crate::agent::{Agent, choice};
 use clips::{Grounding, Sampled, clip, grounding, overview};
 
 /// Video-o3: its rules and its texts.
-pub const AGENT: Agent = Agent {
+pub(crate) const AGENT: Agent = Agent {
     reference: Some(Reference::of(QWEN25VL.name, &VideoO3)),
     releases: &[&RELEASE, &qwen3vl::RELEASE],
 };

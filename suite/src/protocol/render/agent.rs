@@ -96,7 +96,7 @@ pub fn clip_response(
 }
 
 /// The sentence that precedes the last turn, behind the text of its message.
-pub fn with_last_turn(frame_loop: &FrameLoop, turn: usize, mut parts: Vec<Part>) -> Vec<Part> {
+pub(crate) fn with_last_turn(frame_loop: &FrameLoop, turn: usize, mut parts: Vec<Part>) -> Vec<Part> {
     if frame_loop.is_last(turn) && !frame_loop.last_turn.is_empty() {
         match parts.last_mut() {
             Some(Part::Text(text)) => text.push_str(&frame_loop.last_turn),

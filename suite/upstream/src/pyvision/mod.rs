@@ -20,4 +20,5 @@ pub use observation::{Observation, Part, neutral};
 pub use progress::{Progress, Turn};
 pub use protocol::{REFERENCE, RELEASE};
 pub use tool::{Tool, video_lines};
-pub use verifier::{MAX_ANSWER_CHARS, judged_answer, rule_score};
+pub(crate) use verifier::MAX_ANSWER_CHARS;
+pub use verifier::{judged_answer, rule_score};

@@ -6,7 +6,7 @@ use paravt_python::{float, literal_regex, strip};
 use regex::Regex;
 
 /// Characters from which on the verifier gives no reward for an answer (`utils/reward_score/multi_task_verifier.py:483`).
-pub const MAX_ANSWER_CHARS: usize = 1000;
+pub(crate) const MAX_ANSWER_CHARS: usize = 1000;
 
 static BOXED: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"(?s)<answer>\n\\boxed\{(.*?)\}\n</answer>"));
 

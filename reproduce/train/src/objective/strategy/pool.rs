@@ -67,7 +67,7 @@ impl<'a> Pool<'a> {
     ///
     /// # Errors
     /// It is, but none is left.
-    pub fn wants_more(&self) -> Result<bool, Short> {
+    pub(crate) fn wants_more(&self) -> Result<bool, Short> {
         if self.strategy.filters.is_empty() {
             return Ok(self.batches == 0);
         }

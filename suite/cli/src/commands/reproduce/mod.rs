@@ -330,6 +330,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         } else {
             print!("{}", graph.plan(&|stage| stage.is_among(&args.only)));
         }
+        print!("{}", graph.standing(args.keep_stages));
         if is_slurm {
             cluster::plan(args, recipe, &graph)?;
         }

@@ -13,7 +13,9 @@ pub use depth::TooDeep;
 pub use driver::{parse_driver, parse_video_zoom, time_value, window};
 pub use hermes::{Extracted, ExtractedCall, extract_hermes, has_parseable_tool_call};
 pub use python_call::{PythonCall, parse_python_function_call};
-pub use structured::{call_value, is_exact, rebuild};
+pub(crate) use structured::call_value;
+pub(crate) use structured::is_exact;
+pub use structured::rebuild;
 
 use paravt_python::PyValue;
 use paravt_suite::message::StructuredCall;

@@ -8,7 +8,7 @@ use super::TOOL_CALL;
 
 /// The call as [`parse_driver`](super::parse_driver) would have found it in the text. Arguments that are
 /// not JSON stay text, which no window can be read from: a malformed call.
-pub fn call_value(call: &StructuredCall) -> PyValue {
+pub(crate) fn call_value(call: &StructuredCall) -> PyValue {
     let arguments = loads(&call.arguments).unwrap_or_else(|_| PyValue::Str(call.arguments.clone()));
     PyValue::Dict(vec![
         ("name".to_owned(), PyValue::Str(call.name.clone())),
@@ -46,7 +46,7 @@ pub fn rebuild(reasoning: Option<&str>, content: &str, calls: &[StructuredCall])
 
 /// Whether [`rebuild`] gives the text of a model that writes calls as its chat template does: nothing
 /// but calls was generated, and each argument list is spelled as Python's `json.dumps` spells it.
-pub fn is_exact(reasoning: Option<&str>, content: &str, calls: &[StructuredCall]) -> bool {
+pub(crate) fn is_exact(reasoning: Option<&str>, content: &str, calls: &[StructuredCall]) -> bool {
     let canonical = |call: &StructuredCall| {
         loads(&call.arguments).is_ok_and(|value| {
             matches!(value, PyValue::Dict(_))

@@ -34,11 +34,6 @@ impl Recipe {
                 return Err(self.invalid(message));
             }
         }
-        for (name, _) in self.tables().into_iter().filter(|(_, table)| !table.is_empty()) {
-            if !self.does(|method| method.table() == Some(name)) {
-                return Err(self.invalid(format!("[{name}] is read by no stage of this recipe")));
-            }
-        }
         if self.model.is_some() && !self.does(|method| method == Method::Serve) {
             return Err(self.invalid("`model` is read by no stage: give `model` to the stages that ask one"));
         }

@@ -222,17 +222,19 @@ impl Matrix {
         values.filter_map(Value::as_table).flat_map(Table::values)
     }
 
-    /// A setting at all values of an axis.
-    pub(super) fn settings_mut<'a>(
-        &'a mut self,
-        axis: &str,
-        field: &'a str,
-    ) -> impl Iterator<Item = &'a mut Value> {
-        let is_setting = axis == field;
-        self.axes.get_mut(axis).into_iter().flatten().filter_map(move |value| match value {
-            Value::Table(settings) => settings.get_mut(field),
-            value => Some(value).filter(|_| is_setting),
-        })
+    /// Changes a setting at all values of an axis. A value that is the setting itself keeps its name.
+    pub(super) fn change(&mut self, axis: &str, field: &str, change: impl Fn(&mut Value)) {
+        for value in self.axes.get_mut(axis).into_iter().flatten() {
+            if axis == field && !value.is_table() {
+                let settings = [("name", label(value).into()), (field, value.clone())];
+                *value = Value::Table(
+                    settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+                );
+            }
+            if let Some(setting) = value.get_mut(field) {
+                change(setting);
+            }
+        }
     }
 
     /// The stages at all places; those of one seed before those of the next.

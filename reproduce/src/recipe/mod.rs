@@ -98,6 +98,8 @@ impl Recipe {
     }
 
     fn of(source: Source) -> Result<Self, RecipeError> {
+        // A recipe of this build may have settings for stages that only those have which extend it.
+        let own: Vec<String> = source.table.keys().filter(|_| !source.text.is_empty()).cloned().collect();
         let text = source.text.clone();
         let Source { file, table, row_model, .. } = source.merged()?;
         let recipe: Self =
@@ -106,6 +108,11 @@ impl Recipe {
             return Err(RecipeError::Missing { name: recipe.name, missing });
         }
         let recipe = Self { source: file, row_model, ..recipe };
+        for (name, _) in recipe.tables().into_iter().filter(|(name, _)| own.iter().any(|own| own == name)) {
+            if !recipe.does(|method| method.table() == Some(name)) {
+                return Err(recipe.invalid(format!("[{name}] is read by no stage of this recipe")));
+            }
+        }
         recipe.check().map_err(|error| file::with_line(error, &text))?;
         Ok(recipe)
     }
@@ -216,7 +223,7 @@ impl Recipe {
             for (field, most) in stage.does.map_or(&[][..], small_sizes) {
                 stage.settings.get_mut(*field).into_iter().for_each(|value| cap(value, *most));
                 for axis in &stage.matrix {
-                    self.matrix.settings_mut(axis, field).for_each(|value| cap(value, *most));
+                    self.matrix.change(axis, field, |value| cap(value, *most));
                 }
             }
         }

@@ -362,14 +362,14 @@ fn silent_misreadings_are_refused() {
 fn values_of_a_matrix_are_small_too() {
     let text = "extends = \"paravt-nano\"\n[[stages]]\nname = \"rl\"\nmatrix = [\"seed\"]\n[[stages]]\n\
                 name = \"rl-{steps}\"\ndoes = \"rl\"\nmatrix = [\"seed\", \"steps\"]\n\
-                [matrix]\nsteps = [30, { name = \"long\", steps = 60 }]\n";
+                [matrix]\nsteps = [30, 40, { name = \"long\", steps = 60 }]\n";
     let graph = Recipe::parse("my.toml", text).unwrap().small().graph(&out()).unwrap();
     let steps = graph
         .stages()
         .iter()
         .filter_map(|stage| Some((stage.name(), stage.kind::<Reinforcement>()?.config.steps)));
     let steps: Vec<_> = steps.filter(|(name, _)| name.starts_with("rl-")).collect();
-    assert_eq!(steps, [("rl-30", 2), ("rl-long", 2)]);
+    assert_eq!(steps, [("rl-30", 2), ("rl-40", 2), ("rl-long", 2)]);
 }
 
 #[test]

@@ -250,7 +250,7 @@ fn stages_keep_their_names() {
         "grpo-with-tool-6e92d633ad7d",
         "pyvision-with-tool-e7c5f8b8a005",
     ];
-    assert_eq!(folders(&graph("paravt-nano", &GraphOptions { full: true, ..out() })), expected);
+    assert_eq!(folders(&graph("paravt-nano-study", &GraphOptions { full: true, ..out() })), expected);
 }
 
 #[test]

@@ -40,6 +40,7 @@ const RECIPES: &str = "\
 Recipes:
   paravt-nano        generate data, train and evaluate a small model; no network,
                      no GPU
+  paravt-nano-study  the same with longer trainings; --full adds its variants
   paravt-nano-base   train the checkpoint that paravt-nano starts from
   paravt-paradox     what GRPO and PARA-GRPO make of a fragile format and a
                      strong tool prior in the same small model

@@ -456,7 +456,7 @@ impl SampleErrorClass {
 
     /// Whether the cause lies outside the run (data, server), so that the same sample may have an answer
     /// next time. What the model wrote and what the protocol lacks stays as it is.
-    pub(crate) fn is_retryable(self) -> bool {
+    pub fn is_retryable(self) -> bool {
         match self {
             Self::VideoMissing | Self::FrameLoss | Self::Api | Self::ApiInLoop | Self::CodeTool => true,
             // A repaired row is another data file, and so another run.

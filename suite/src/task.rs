@@ -36,9 +36,11 @@ pub use file::TaskFileError;
 pub use finding::{Finding, Provider, UnreadableVideo};
 pub use inspect::{Decoding, Inspect};
 pub use intervals::{REVERSED_EVIDENCE, REVERSED_GOLD};
+pub use options::{EMPTY_OPTION, GOLD_TWICE};
 pub use published::{NOT_PUBLISHED, Origin, Published};
 pub use quirks::{KeptQuirks, Quirks};
 pub use row::{NO_LETTER, RowContext, letters};
+pub use rows::MAX_DEFECTIVE;
 
 /// One split of one benchmark.
 pub trait Task: Send + Sync {

@@ -48,7 +48,7 @@ impl CpuOps {
 
     /// Largest number of sequences that may decode together where an answer may not depend on the others. Products in
     /// f16 are candle's own.
-    pub(crate) fn invariant_batch(precision: Precision) -> usize {
+    pub fn invariant_batch(precision: Precision) -> usize {
         if precision == Precision::F16 { 1 } else { INVARIANT_BATCH }
     }
 

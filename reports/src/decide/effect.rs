@@ -8,11 +8,11 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 use crate::statistics::{Cluster, ClusteredMean, clustered_mean, mean_of_means};
 
 /// Clusters below which nothing is decided: one video says nothing about other videos.
-pub(crate) const MIN_CLUSTERS: usize = 2;
+pub const MIN_CLUSTERS: usize = 2;
 /// Clusters below which a result is marked as weak: its interval leaves out little.
-pub(crate) const WEAK_CLUSTERS: usize = 10;
+pub const WEAK_CLUSTERS: usize = 10;
 /// Error rate of every interval and verdict.
-pub(crate) const ALPHA: f64 = 0.05;
+pub const ALPHA: f64 = 0.05;
 /// Probability with which a difference of [`Effect::detectable`] size is found.
 pub const POWER: f64 = 0.8;
 
@@ -166,7 +166,7 @@ impl Effect {
     /// The interval of confidence `1 - alpha` around [`estimate`](Self::estimate), cut at the ends of what a
     /// mean can be. `None` for repetitions and unbounded values that are all equal: nothing is known of
     /// their spread.
-    pub(crate) fn interval_at(&self, alpha: f64) -> Option<(f64, f64)> {
+    pub fn interval_at(&self, alpha: f64) -> Option<(f64, f64)> {
         let (centre, error) = self.with_added();
         let (low, high) = self.support.range();
         let half = self.student()?.inverse_cdf(1.0 - 0.5 * alpha) * error;

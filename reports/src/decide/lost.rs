@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// half a percent of the rows moves it by at most half a point, a sixth of the smallest equivalence
 /// margin of a published cell (3 points) and half of what neighbouring checkpoints differ by. More than
 /// that would decide a verdict by failures instead of answers.
-pub(crate) const MAX_LOST: f64 = 0.005;
+pub const MAX_LOST: f64 = 0.005;
 
 /// Finish reasons of servers that stopped a reply themselves.
 const ABORTED: [&str; 7] =

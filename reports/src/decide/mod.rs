@@ -35,9 +35,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics::holm;
 
-pub(crate) use effect::ALPHA;
-pub use effect::{Effect, POWER, Support, unseen};
-pub use lost::Lost;
+pub use effect::{ALPHA, Effect, MIN_CLUSTERS, POWER, Support, WEAK_CLUSTERS, unseen};
+pub use lost::{Lost, MAX_LOST};
 
 /// Equivalence margin in the effect's unit; bounds of a difference `ours - reference`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

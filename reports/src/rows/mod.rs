@@ -18,12 +18,11 @@ use crate::table::{Table, TableBuilder};
 pub(crate) use aggregate::by_agent_extraction;
 pub use aggregate::{Digest, FrameCounts, Spread};
 pub use bands::{evidence, order, titles};
-pub(crate) use of_record::cluster_name;
 pub(crate) use of_record::frames_of;
-pub use of_record::{Seen, overview, seen, video_length};
+pub use of_record::{Seen, cluster_name, overview, seen, video_length};
 pub(crate) use per_sample::{draws, majority, per_sample};
 pub use shares::Shares;
-pub(crate) use sums::BINS;
+pub use sums::BINS;
 pub(crate) use sums::Sums;
 
 /// The samples of a run, a row per record. `video` is the sample's cluster ([`cluster_name`]); `counted` says whether it counts in the
@@ -35,7 +34,7 @@ pub fn samples(switches: &Switches, records: &[Record]) -> Table {
 
 /// The same with what questions about single samples need: kind and row of the question, tags as a JSON object of lists,
 /// flags, rule of the answer, length of the video, position of the evidence.
-pub(crate) fn samples_in_full(switches: &Switches, records: &[Record]) -> Table {
+pub fn samples_in_full(switches: &Switches, records: &[Record]) -> Table {
     let tags =
         |record: &Record| serde_json::to_string(&record.sample.tags).expect("a map of texts serialises");
     let kind = |record: &Record| match record.sample.gold.kind() {

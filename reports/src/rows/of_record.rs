@@ -60,7 +60,7 @@ pub(super) fn parallel_width(record: &Record) -> usize {
 
 /// The cluster that a record belongs to: its video's file name with the folder that it lies in, which
 /// separates `Art/1.mp4` from `Biology/1.mp4` and is the same on every machine.
-pub(crate) fn cluster_name(record: &Record) -> String {
+pub fn cluster_name(record: &Record) -> String {
     cluster_of(&record.sample.video)
 }
 

@@ -12,7 +12,7 @@ use super::of_record::{cluster_name, token_times, video_length, window};
 use crate::statistics::Cluster;
 
 /// Equal parts of a video's length in which windows are counted.
-pub(crate) const BINS: usize = 20;
+pub const BINS: usize = 20;
 
 /// Sums of scores by the name of the video.
 #[derive(Debug, Default)]

@@ -170,7 +170,7 @@ impl VideoFile {
     ///
     /// # Errors
     /// As there, or the time is over ([`MediaError::Timeout`]).
-    pub(crate) fn open_within(path: &Path, limit: Duration) -> Result<Self, MediaError> {
+    pub fn open_within(path: &Path, limit: Duration) -> Result<Self, MediaError> {
         let (index, pinned) = VideoIndex::read(path, Deadline::after(limit))?;
         Ok(Self { path: path.to_owned(), index, pinned, limit })
     }

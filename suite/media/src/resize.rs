@@ -39,7 +39,7 @@ impl Resizer {
     ///
     /// # Errors
     /// Sizes that do not fit the values.
-    pub(crate) fn resize_in_floats(
+    pub fn resize_in_floats(
         &mut self,
         rgb: Vec<u8>,
         from: (u32, u32),

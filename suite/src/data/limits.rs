@@ -11,7 +11,7 @@ pub type JsonRow = Map<String, Value>;
 
 /// Stands in for a value of a type that no sample is made of (dates, pictures), with the type's
 /// name: a column that is wanted and of such a type is then reported by its type, not as missing.
-pub(crate) const UNREADABLE: &str = "unreadable column type";
+pub const UNREADABLE: &str = "unreadable column type";
 
 /// Bytes that a file may have; the largest published one has 1.6 million.
 pub(super) const MAX_FILE: u64 = 64 << 20;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 pub use json::parse_json;
 pub use layout::{AnnotationFiles, Folders, Layout};
-pub use limits::{JsonRow, MAX_ROWS};
+pub use limits::{JsonRow, MAX_ROWS, UNREADABLE};
 pub use root::{DataRoot, HubSource};
 pub(crate) use row::excerpt;
 pub use row::{Id, PublishedRow, RowAt, nullable};

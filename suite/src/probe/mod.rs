@@ -18,7 +18,7 @@ use crate::sample::Sample;
 pub use frames::ProbedFrames;
 
 /// Flag of a sample that the probe of its run leaves as it is: it has no options, or no gold option.
-pub(crate) const UNCHANGED: &str = "probe_unchanged";
+pub const UNCHANGED: &str = "probe_unchanged";
 
 /// Fewest frames that a request for half of them may have: a video is at least two frames.
 pub(crate) const FEWEST_TO_HALVE: usize = 4;
@@ -43,7 +43,7 @@ pub enum Probe {
 
 impl Probe {
     /// Whether it changes frames, which must then be sampled here.
-    pub(crate) fn changes_frames(self) -> bool {
+    pub fn changes_frames(self) -> bool {
         matches!(self, Self::Freeze | Self::Reverse | Self::HalfFrames)
     }
 

@@ -3,9 +3,9 @@
 use crate::sample::{Gold, Question};
 
 /// Flag of a choice question with an option that has no text.
-pub(crate) const EMPTY_OPTION: &str = "empty_option";
+pub const EMPTY_OPTION: &str = "empty_option";
 /// Flag of a choice question with another option of the gold answer's text: its letter scores 0.
-pub(crate) const GOLD_TWICE: &str = "gold_text_twice";
+pub const GOLD_TWICE: &str = "gold_text_twice";
 
 /// The flags of a question. Its options are compared without blanks around them and without letters.
 pub(super) fn flags(question: &Question, gold: &Gold) -> impl Iterator<Item = &'static str> {

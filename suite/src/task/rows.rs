@@ -10,7 +10,7 @@ use crate::sample::{Question, Sample};
 
 /// Share of a split's rows that may be unusable, one row at the least: beyond it the file is not the
 /// published one.
-pub(crate) const MAX_DEFECTIVE: f64 = 0.01;
+pub const MAX_DEFECTIVE: f64 = 0.01;
 
 /// Flag of a sample whose published uid another row has too.
 const DUPLICATE_UID: &str = "duplicate_uid";

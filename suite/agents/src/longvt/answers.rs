@@ -43,7 +43,7 @@ fn boxed(text: &str) -> &str {
 }
 
 /// An answer without one full stop at its end and blanks around it (`simple_parse`).
-pub(crate) fn simplified(answer: &str) -> &str {
+pub fn simplified(answer: &str) -> &str {
     strip(answer.strip_suffix('.').unwrap_or(answer))
 }
 

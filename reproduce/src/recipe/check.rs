@@ -1,5 +1,7 @@
 //! Checks a recipe before any stage runs: a value that would fail later is refused by its field.
 
+use std::collections::BTreeMap;
+
 use paravt_reports::PaperNumbers;
 use paravt_reports::study::{ACCURACY, Prediction, Test};
 use paravt_suite::nearest;
@@ -75,14 +77,14 @@ impl Recipe {
     /// The names that comparisons and predictions are about exist.
     fn check_names(&self, graph: &Graph) -> Result<(), String> {
         let evaluated: Vec<&str> = graph.evaluations().map(|(stage, ..)| stage.name()).collect();
-        if graph.evaluations().any(|(_, asked, _)| asked.config.paper_row.is_some()) {
+        let rows: BTreeMap<&String, &str> = graph
+            .evaluations()
+            .filter_map(|(stage, asked, _)| Some((asked.config.paper_row.as_ref()?, stage.name())))
+            .collect();
+        if !rows.is_empty() {
             let paper = PaperNumbers::embedded().map_err(|error| error.to_string())?;
-            for (stage, asked, _) in graph.evaluations() {
-                if let Some(row) = &asked.config.paper_row {
-                    paper
-                        .row(row)
-                        .map_err(|error| format!("stage `{}`: paper_row: {error}", stage.name()))?;
-                }
+            for (row, stage) in rows {
+                paper.row(row).map_err(|error| format!("stage `{stage}`: paper_row: {error}"))?;
             }
         }
         for comparison in &self.comparisons {

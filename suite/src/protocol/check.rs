@@ -63,6 +63,7 @@ impl Protocol {
             true => Ok(()),
             false => Err(invalid(field, "expected a positive number, found 0 or less")),
         };
+        positive("agent.turns", agent_loop.turns() > 0)?;
         positive("agent.harness.max_tokens", agent_loop.harness.max_tokens.values().all(|limit| *limit > 0))?;
         for (kind, continued) in &agent_loop.continued {
             positive(&format!("agent.continued.{kind}.max_tokens"), continued.max_tokens > 0)?;

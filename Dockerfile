@@ -9,6 +9,7 @@
 FROM rust:1.95.0-slim-bookworm AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
         build-essential clang git libclang-dev pkg-config libavcodec-dev libavformat-dev libavutil-dev libswscale-dev \
+        libzstd-dev \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 # The image's own toolchain, whatever rust-toolchain.toml asks for.
@@ -19,7 +20,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,targe
 
 FROM debian:bookworm-slim
 RUN apt-get update && apt-get install -y --no-install-recommends \
-        ca-certificates git libavcodec59 libavformat59 libavutil57 libswscale6 \
+        ca-certificates git libavcodec59 libavformat59 libavutil57 libswscale6 libzstd1 \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /opt/paravt/bin/paravt-bench /usr/local/bin/paravt-bench
 # Not as root; what runs write goes to a mounted folder, caches to the home.

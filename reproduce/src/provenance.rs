@@ -13,11 +13,12 @@ use crate::servers::{Engine, Fleet};
 pub type Provenance = BTreeMap<String, String>;
 
 // Among [`BackendInfo::PROVENANCE`]: commit of the model on the hub, SHA-256 over the names and hashes of its files, name and
-// version of the engine's package, hash of what its environment was made from.
+// version of the engine's package, hash of what its environment was made from, and of how its servers are started.
 const COMMIT: &str = "weights_commit";
 const FILES: &str = "weights_files_sha256";
 const ENGINE: &str = "engine_version";
 const ENVIRONMENT: &str = "environment_sha256";
+const COMMAND: &str = "server_command_sha256";
 /// File in the folder of an evaluation.
 const FILE: &str = "provenance.json";
 /// Endings of the files of a model that an engine reads.
@@ -37,6 +38,7 @@ pub(crate) fn of(fleet: &Fleet, model: Option<&Path>) -> Result<Provenance, Erro
     facts.extend(engine(fleet).map(|engine| (ENGINE.to_owned(), engine)));
     let environment = fleet.venv.as_deref().and_then(Record::read);
     facts.extend(environment.map(|record| (ENVIRONMENT.to_owned(), record.key)));
+    facts.extend(fleet.command_hash().map(|hash| (COMMAND.to_owned(), hash)));
     Ok(facts)
 }
 
@@ -149,8 +151,15 @@ mod tests {
         assert_eq!((first[COMMIT].as_str(), first[ENGINE].as_str()), (&*"a".repeat(40), "vllm 0.17.1+cpu"));
         link("two");
         let second = of(&fleet, Some(&snapshot)).unwrap();
-        let differences = differences(&first, &second);
-        assert!(matches!(&differences[..], [one] if one.starts_with(FILES)), "{differences:?}");
+        let found = differences(&first, &second);
+        assert!(matches!(&found[..], [one] if one.starts_with(FILES)), "{found:?}");
+        let mut longer = fleet.clone();
+        longer.serve.command = Some("vllm serve {model} --max-model-len 9000".to_owned());
+        longer.model = "owner/model2".to_owned();
+        let found = differences(&second, &of(&longer, Some(&snapshot)).unwrap());
+        assert!(matches!(&found[..], [one] if one.starts_with(COMMAND)), "{found:?}");
+        longer.serve.command = Some("vllm serve {model} --dtype bfloat16".to_owned());
+        assert_eq!(of(&longer, Some(&snapshot)).unwrap(), second);
         // README.md is not hashed; a regular file such as config.json is hashed by its content.
         std::fs::write(snapshot.join("README.md"), "new").unwrap();
         assert_eq!(of(&fleet, Some(&snapshot)).unwrap(), second);

@@ -113,10 +113,21 @@ impl Engine {
 }
 
 impl Fleet {
+    /// The command of a server, with `{model}` in the place of the model.
+    fn template(&self) -> &str {
+        let given = self.serve.command.as_deref();
+        given.unwrap_or_else(|| self.serve.engine.command(!self.gpus.is_empty()))
+    }
+
+    /// SHA-256 over how a server of any model is started, its variables included; `None` for a model in this process.
+    pub(crate) fn command_hash(&self) -> Option<String> {
+        let how = serde_json::json!([self.template(), self.serve.environment]);
+        (self.serve.engine != Engine::Candle).then(|| paravt_files::sha256(how.to_string()))
+    }
+
     /// Program and arguments of a server, without its port.
     fn words(&self) -> Result<Vec<String>, Error> {
-        let given = self.serve.command.as_deref();
-        let text = given.unwrap_or_else(|| self.serve.engine.command(!self.gpus.is_empty()));
+        let text = self.template();
         let words = shlex::split(text).filter(|words| !words.is_empty());
         let words = words.ok_or_else(|| Error::Command(text.to_owned()))?;
         Ok(words.into_iter().map(|word| word.replace("{model}", &self.model)).collect())

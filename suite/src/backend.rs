@@ -103,11 +103,12 @@ const ENDPOINTS: &str = "base_urls";
 impl BackendInfo {
     /// Details that say what made the answers. Not every server, folder or earlier version states them: one that is absent is
     /// unknown, which is not a difference.
-    pub const PROVENANCE: [&str; 6] = [
+    pub const PROVENANCE: [&str; 7] = [
         "weights_commit",
         "weights_files_sha256",
         "engine_version",
         "environment_sha256",
+        "server_command_sha256",
         "server_version",
         Self::ANSWERED_BY,
     ];

@@ -173,9 +173,7 @@ fn the_first_step_of_every_arm_is_that_of_torch() {
         None => small(folder.path()),
     };
     assert!(!arms.is_empty());
-    let python = std::env::var_os("PARAVT_PYTHON").expect("PARAVT_PYTHON: run ci/setup, then ci/test");
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/arms.py");
-    for arm in arms {
+    let ours = arms.iter().map(|arm| {
         let task = RlTask {
             prompts: prompts(&arm.data).unwrap(),
             protocol: Arc::new(protocol()),
@@ -184,9 +182,16 @@ fn the_first_step_of_every_arm_is_that_of_torch() {
         };
         let step = first_update(&arm.policy, &arm.reference, &task, &arm.config).unwrap();
         let case = folder.path().join(format!("arm-{}", arm.name));
-        write(&case, &arm, &step);
-        let output = Command::new(&python).arg(script).arg(&case).output().unwrap();
-        assert!(output.status.success(), "{}: {}", arm.name, String::from_utf8_lossy(&output.stderr));
+        write(&case, arm, &step);
+        (arm, step, case)
+    });
+    let ours: Vec<_> = ours.collect();
+    let python = std::env::var_os("PARAVT_PYTHON").expect("PARAVT_PYTHON: run ci/setup, then ci/test");
+    let mut torch = Command::new(&python);
+    torch.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/arms.py"));
+    let output = torch.args(ours.iter().map(|(.., case)| case)).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for (arm, step, case) in ours {
         let torch = candle_core::safetensors::load(case.join("torch.safetensors"), &Device::Cpu).unwrap();
         let reference = step.reference.as_ref().map(|all| all.concat());
         let reference = reference.map_or(0.0, |ours| far(&ours, &values(&torch["reference"])));

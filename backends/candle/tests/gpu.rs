@@ -207,10 +207,15 @@ fn tokens_are_those_that_the_host_draws() {
 
 #[test]
 #[ignore = "needs Python and a C++ compiler: run by ci/test"]
-fn models_are_those_of_transformers() {
-    let reference = Reference::record();
+fn models_by_our_kernels_are_those_of_transformers() {
     let ours = || ComposedOps::new(device().clone(), Precision::Bf16).with_fused(Some(kernels().clone()));
-    reference.compare_bf16(1.2, ours);
+    Reference::record(env!("CARGO_TARGET_TMPDIR")).compare_bf16(1.2, ours);
+}
+
+#[test]
+#[ignore = "needs Python: run by ci/test"]
+fn models_by_candles_operations_are_those_of_transformers() {
+    let reference = Reference::record(env!("CARGO_TARGET_TMPDIR"));
     // With the scores of some queries at a time. In bf16 they are rounded before the softmax.
     let composed = |precision| ComposedOps::new(device().clone(), precision).with_scores(1 << 12);
     reference.compare(move || composed(Precision::F32));

@@ -7,7 +7,7 @@ use paravt_qwen_vl::testing::Reference;
 #[test]
 #[ignore = "needs Python: run by ci/test"]
 fn every_stage_equals_transformers_under_every_isa() {
-    let reference = Reference::record();
+    let reference = Reference::record(env!("CARGO_TARGET_TMPDIR"));
     // The detected one last: it is used from then on.
     let isas: Vec<Isa> = Isa::supported().collect();
     for isa in isas.into_iter().rev() {

@@ -2,8 +2,9 @@
 
 Saves small random models of both families, and a trained one, into FOLDER/<model> and, for each conversation, the
 processor's tensors, positions, vision features, logits at every position (in bfloat16 too) and 64 greedy
-tokens.
+tokens. Media are named from the model's folder.
 """
+import contextlib
 import json
 import shutil
 import subprocess
@@ -56,10 +57,10 @@ def picture(path: Path, width: int, height: int, seed: int) -> str:
     return f"file://{path}"
 
 
-def conversations(folder: Path, factor: int) -> dict:
-    """Conversations as `generate` reads them. Exact sizes need no resizing, so that pixels are equal."""
+def conversations(factor: int) -> dict:
+    """Conversations as `generate` reads them, of media in this folder. Exact sizes need no resizing, so that pixels are equal."""
     def image(width, height, seed):
-        path = folder / f"{width}x{height}-{seed}.png"
+        path = Path(f"{width}x{height}-{seed}.png")
         return {"type": "image_url", "image_url": {"url": picture(path, width, height, seed)}}
 
     def text(words):
@@ -68,7 +69,7 @@ def conversations(folder: Path, factor: int) -> dict:
     exact = [image(factor * w, factor * h, seed) for seed, (w, h) in enumerate([(4, 3), (3, 7), (6, 5)])]
     # More tokens than the engine reads in one pass, cut within a picture; the trained model sees smaller ones.
     large = [image(factor * 16, factor * 16, seed) for seed in (10, 11, 12)]
-    video = folder / "video.mp4"
+    video = Path("video.mp4")
     subprocess.run(["ffmpeg", "-y", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc2=size=128x96:rate=10:duration=9",
                     "-pix_fmt", "yuv420p", str(video)], check=True)
     cases = {
@@ -134,7 +135,7 @@ def inputs_of(processor, messages):
     return text, processor(text=[text], return_tensors="pt", **extra)
 
 
-def record(folder: Path, name: str, model, processor, messages) -> dict:
+def record(name: str, model, processor, messages) -> dict:
     text, inputs = inputs_of(processor, messages)
     length = inputs["input_ids"].shape[1]
     with torch.no_grad():
@@ -161,23 +162,22 @@ def record(folder: Path, name: str, model, processor, messages) -> dict:
                              return_dict_in_generate=True)
     generated = out.sequences[0, length:]
     logprobs = [torch.log_softmax(step[0].double(), -1)[token].item() for step, token in zip(out.logits, generated)]
-    save_file(tensors, str(folder / f"{name}.safetensors"))
+    save_file(tensors, f"{name}.safetensors")
     return {"name": name, "messages": messages, "text": text, "ids": inputs["input_ids"][0].tolist(),
             "generated": generated.tolist(), "logprobs": logprobs,
             "answer": processor.tokenizer.decode(generated, skip_special_tokens=True)}
 
 
-def record_all(folder: Path, model, processor, factor: int) -> None:
-    cases = [record(folder, case, model, processor, messages)
-             for case, messages in conversations(folder, factor).items()]
-    (folder / "cases.json").write_text(json.dumps(cases))
+def record_all(model, processor, factor: int) -> None:
+    cases = [record(case, model, processor, messages) for case, messages in conversations(factor).items()]
+    Path("cases.json").write_text(json.dumps(cases))
     model.to(torch.bfloat16)
     for case in cases:
         _, inputs = inputs_of(processor, case["messages"])
         model.model.rope_deltas = None
         with torch.no_grad():
             logits = model(**inputs).logits[0].float()
-        save_file({"logits": logits.contiguous()}, str(folder / f"{case['name']}.bf16.safetensors"))
+        save_file({"logits": logits.contiguous()}, f"{case['name']}.bf16.safetensors")
 
 
 def main() -> None:
@@ -195,11 +195,14 @@ def main() -> None:
         model.save_pretrained(folder, max_shard_size="200KB" if number % 3 == 1 else "5GB")
         processor = module.make_processor(tokenizer)
         processor.save_pretrained(folder)
-        record_all(folder, model, processor, 32 if module is tiny_qwen3vl else 28)
+        with contextlib.chdir(folder):
+            record_all(model, processor, 32 if module is tiny_qwen3vl else 28)
     folder = root / "trained"
     shutil.copytree(TRAINED, folder)
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
-    record_all(folder, model, AutoProcessor.from_pretrained(folder), 32)
+    processor = AutoProcessor.from_pretrained(folder)
+    with contextlib.chdir(folder):
+        record_all(model, processor, 32)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Saves a small random model of each family into FOLDER/<model>, and beside it the
 the weights after two AdamW steps of supervised training, and the loss and gradients of the clipped policy
 objective, on the same conversations.
 """
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -23,8 +24,8 @@ MODELS = {"qwen3": (tiny_qwen3vl, True, {"num_attention_heads": 4, "num_key_valu
 RATE, DECAY, CLIP, TEMPERATURE, EPS, CAP = 1e-3, 0.01, 0.5, 0.7, 0.2, 5.0
 
 
-def conversations(folder: Path, factor: int) -> list:
-    cases = reference.conversations(folder, factor)
+def conversations(factor: int) -> list:
+    cases = reference.conversations(factor)
     answer = lambda words: [{"role": "assistant", "content": words}]
     return [cases["text"] + answer("<think> B </think>"),
             cases["several"][:-1] + [{"role": "user", "content": "And now?"}] + answer("C 12 end_time"),
@@ -104,8 +105,9 @@ def main() -> None:
         model.save_pretrained(folder)
         processor = module.make_processor(tokenizer)
         processor.save_pretrained(folder)
-        messages = conversations(folder, 32 if module is tiny_qwen3vl else 28)
-        batch = [example(processor, conversation) for conversation in messages]
+        with contextlib.chdir(folder):
+            messages = conversations(32 if module is tiny_qwen3vl else 28)
+            batch = [example(processor, conversation) for conversation in messages]
         tensors = gradients(model, supervised(model, batch), "sft")
         # Around the model's own log-probabilities, so that ratios and weights reach both sides of every bound.
         tokens, recorded = [], []

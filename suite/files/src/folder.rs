@@ -36,9 +36,10 @@ pub fn replace_dir(part: &Path, whole: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// I/O; another process makes it for more than ten minutes.
-pub fn make_once(folder: &Path, from: &[&Path], make: impl FnOnce(&Path)) -> io::Result<()> {
+pub fn make_once(folder: &Path, from: &[impl AsRef<Path>], make: impl FnOnce(&Path)) -> io::Result<()> {
     let modified = |path: &Path| path.metadata()?.modified();
-    let newest = from.iter().map(|path| modified(path)).collect::<io::Result<Vec<_>>>()?.into_iter().max();
+    let newest =
+        from.iter().map(|path| modified(path.as_ref())).collect::<io::Result<Vec<_>>>()?.into_iter().max();
     let Some(_lock) = Lock::take(&folder.with_added_extension("lock"), MAKING)? else {
         return Err(ErrorKind::TimedOut.into());
     };

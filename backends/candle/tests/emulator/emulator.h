@@ -53,18 +53,25 @@ struct Copy {
     }
 };
 
+struct Barrier {
+    unsigned waiting, turn;
+};
+
+// Of one block after the other.
 struct Thread {
-    ucontext_t context;
     // Where it goes on: jumps do not ask the system for the mask of signals, as contexts do.
     jmp_buf place;
     std::vector<char> stack;
-    bool is_started, is_done;
+    bool is_done;
+    // The barrier at which it waits until its turn has passed.
+    const Barrier* barrier;
+    unsigned turn;
     // Groups of copies that are on their way; the last is open.
     std::vector<std::vector<Copy>> copies;
-};
 
-struct Barrier {
-    unsigned waiting, turn;
+    bool waits() const {
+        return barrier != nullptr && barrier->turn == turn;
+    }
 };
 
 // What lanes of a warp show each other.
@@ -88,24 +95,32 @@ static void yield() {
     }
 }
 
+static void run_thread();
+
 static void resume(Thread& thread) {
     if (_setjmp(scheduler) == 0) {
-        if (thread.is_started) {
+        if (!thread.stack.empty()) {
             _longjmp(thread.place, 1);
         }
-        thread.is_started = true;
-        setcontext(&thread.context);
+        thread.stack.resize(1 << 16);
+        ucontext_t context;
+        getcontext(&context);
+        context.uc_stack.ss_sp = thread.stack.data();
+        context.uc_stack.ss_size = thread.stack.size();
+        makecontext(&context, run_thread, 0);
+        setcontext(&context);
     }
 }
 
 static void wait_at(Barrier& barrier, unsigned count) {
-    const unsigned turn = barrier.turn;
+    Thread& thread = threads[threadIdx.x];
+    thread.barrier = &barrier;
+    thread.turn = barrier.turn;
     if (++barrier.waiting == count) {
         barrier.waiting = 0;
         ++barrier.turn;
         moved = true;
-    }
-    while (barrier.turn == turn) {
+    } else {
         yield();
     }
 }
@@ -252,10 +267,12 @@ static unsigned atomicAdd(unsigned* to, unsigned x) {
 static std::function<void()> kernel;
 
 static void run_thread() {
-    kernel();
-    threads[threadIdx.x].is_done = true;
-    moved = true;
-    yield();
+    for (;;) {
+        kernel();
+        threads[threadIdx.x].is_done = true;
+        moved = true;
+        yield();
+    }
 }
 
 static std::vector<unsigned> starts_in_random_order(unsigned together) {
@@ -274,13 +291,9 @@ static void run_block() {
     for (unsigned i = 0; i < blockDim.x; ++i) {
         Thread& thread = threads[order[i] = i];
         warps[i / 32].barrier = {};
-        thread.is_started = thread.is_done = false;
+        thread.is_done = false;
+        thread.barrier = nullptr;
         thread.copies.assign(1, {});
-        thread.stack.resize(1 << 16);
-        getcontext(&thread.context);
-        thread.context.uc_stack.ss_sp = thread.stack.data();
-        thread.context.uc_stack.ss_size = thread.stack.size();
-        makecontext(&thread.context, run_thread, 0);
     }
     // Warps side by side, or one as far ahead of the others as barriers let it.
     const unsigned together = random_order() % 2 == 0 ? blockDim.x : 32;
@@ -292,10 +305,11 @@ static void run_block() {
                 std::shuffle(order.begin() + start, order.begin() + start + together, random_order);
                 moved = false;
                 for (unsigned i = start; i < start + together; ++i) {
-                    if (!threads[order[i]].is_done) {
+                    Thread& thread = threads[order[i]];
+                    lives |= !thread.is_done;
+                    if (!thread.is_done && !thread.waits()) {
                         threadIdx = {order[i], 0, 0};
-                        resume(threads[order[i]]);
-                        lives = true;
+                        resume(thread);
                     }
                 }
                 any_moved |= moved;

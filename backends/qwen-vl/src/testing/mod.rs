@@ -37,26 +37,34 @@ pub struct Reference {
     folder: PathBuf,
     /// Conversations of each model.
     cases: usize,
-    /// Of a folder that goes with it.
-    _scratch: Option<tempfile::TempDir>,
 }
 
 impl Reference {
-    /// Runs transformers, about a minute; or opens the folder `PARAVT_REFERENCE`, which
-    /// `tests/reference.py --small` has made.
+    /// Runs transformers, unless `scratch` has what it made of the same scripts and packages; or opens the folder
+    /// `PARAVT_REFERENCE`, which `tests/reference.py --small` has made.
     ///
     /// # Panics
     /// Python or its packages are missing.
-    pub fn record() -> Self {
+    pub fn record(scratch: &str) -> Self {
         if let Some(folder) = std::env::var_os("PARAVT_REFERENCE") {
-            return Self { folder: folder.into(), cases: 5, _scratch: None };
+            return Self { folder: folder.into(), cases: 5 };
         }
-        let folder = tempfile::tempdir().expect("a folder");
         let python = std::env::var_os("PARAVT_PYTHON").expect("PARAVT_PYTHON: run ci/setup, then ci/test");
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference.py");
-        let output = Command::new(python).arg(script).arg(folder.path()).output().expect("python runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Self { folder: folder.path().to_owned(), cases: 7, _scratch: Some(folder) }
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let script = here.join("tests/reference.py");
+        let mut from = vec![script.clone()];
+        from.extend(["tiny_qwen3vl.py", "tiny_qwen25vl.py"].map(|name| here.join("../../ci").join(name)));
+        from.push(here.join("../../reproduce/nano/base/model.safetensors"));
+        // ci/setup's, of an environment of its own.
+        let packages = Path::new(&python).ancestors().nth(2).map(|environment| environment.join(".peers"));
+        from.extend(packages.filter(|packages| packages.exists()));
+        let folder = Path::new(scratch).join("reference");
+        let record = |folder: &Path| {
+            let output = Command::new(&python).arg(&script).arg(folder).output().expect("python runs");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        };
+        paravt_files::make_once(&folder, &from, record).expect("the reference's folder");
+        Self { folder, cases: 7 }
     }
 
     /// The models.
@@ -69,8 +77,9 @@ impl Reference {
     }
 
     fn cases(&self, folder: &Path) -> Vec<Case> {
-        let text = std::fs::read(folder.join("cases.json")).expect("cases");
-        let cases: Vec<Case> = serde_json::from_slice(&text).expect("cases");
+        let text = std::fs::read_to_string(folder.join("cases.json")).expect("cases");
+        let text = text.replace("file://", &format!("file://{}/", folder.display()));
+        let cases: Vec<Case> = serde_json::from_str(&text).expect("cases");
         assert_eq!(cases.len(), self.cases);
         cases
     }

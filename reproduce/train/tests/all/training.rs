@@ -72,8 +72,10 @@ fn scalar(tensors: &HashMap<String, Tensor>, name: &str) -> f64 {
 fn compare(folder: &Path) {
     let label = folder.file_name().unwrap().display().to_string();
     let tensors = candle_core::safetensors::load(folder.join("training.safetensors"), &Device::Cpu).unwrap();
-    let recorded: Recorded =
-        serde_json::from_slice(&std::fs::read(folder.join("training.json")).unwrap()).unwrap();
+    let recorded = std::fs::read_to_string(folder.join("training.json")).unwrap();
+    // Media are named from this folder.
+    let recorded = recorded.replace("file://", &format!("file://{}/", folder.display()));
+    let recorded: Recorded = serde_json::from_str(&recorded).unwrap();
     let learner = Learner::load(folder, &Compute::cpu()).unwrap();
     // The reference is transformers 5, which has a rule of its own for videos.
     let mut config = Config::read(folder).unwrap();

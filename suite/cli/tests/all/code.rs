@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ok, run, run_again, stable_records, store_standin, text};
+use crate::common::{bench, ok, python, run, run_again, stable_records, store_standin, text};
 use paravt_suite::protocol::Fidelity;
 use paravt_suite::record::{EndReason, Record, RecordedPart, ToolOutcome};
 use paravt_suite::run::Manifest;
@@ -40,10 +40,6 @@ fn errs(answer: &mut Value) {
     let text =
         if turn(answer) == 0 { "<code>```python\n1 / 0\n```" } else { "<answer>\n\\boxed{A}\n</answer>" };
     say(answer, text);
-}
-
-fn python() -> String {
-    std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test")
 }
 
 fn under(cache: &Path, out: &Path, url: &str, protocol: &str) -> Command {
@@ -100,7 +96,7 @@ fn code_of_the_model_runs_and_the_run_is_replayed() {
     store_standin(RELEASE.name, &cache);
     let server = Server::start(Script { rewrite: Some(looks), ..Script::default() });
     let with_code = |mut command: Command| {
-        command.args(["--code-python", &python()]);
+        command.arg("--code-python").arg(python());
         command
     };
     ok(with_code(under(&cache, &out, &server.base_url, "pyvision-video")));
@@ -180,7 +176,7 @@ fn an_error_ends_the_episode_or_is_shown() {
     let server = Server::start(Script { rewrite: Some(errs), ..Script::default() });
     let record = |protocol: &str, name: &str| {
         let out = dir.path().join(name);
-        ok(under(&cache, &out, &server.base_url, protocol).args(["--code-python", &python()]));
+        ok(under(&cache, &out, &server.base_url, protocol).arg("--code-python").arg(python()));
         stable_records(&out.join("videomme")).swap_remove(0)
     };
     let ended = record("pyvision-video", "ended");

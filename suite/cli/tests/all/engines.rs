@@ -1,21 +1,12 @@
 //! In-process engines behind the commands: every split, with and without tools, and one question.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Output;
 
-use crate::common::{SPLITS, bench, ok, stable_records, text, world};
+use crate::common::{SPLITS, bench, ok, stable_records, text, tiny, world};
 use paravt_suite::journal;
 use paravt_suite::record::Outcome;
 use serde_json::{Value, json};
-
-fn tiny(dir: &Path, script: &str) -> PathBuf {
-    let python =
-        std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
-    let (script, model) =
-        (Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci").join(script), dir.join(script));
-    ok(Command::new(python).arg(script).arg(&model));
-    model
-}
 
 fn run(model: &Path, out: &Path, extra: &[&str]) -> Output {
     let mut command = bench();
@@ -40,7 +31,7 @@ fn run(model: &Path, out: &Path, extra: &[&str]) -> Output {
 fn every_split_runs_in_process_with_and_without_tools() {
     let dir = tempfile::tempdir().unwrap();
     for script in ["tiny_qwen3vl.py", "tiny_qwen25vl.py"] {
-        let model = tiny(dir.path(), script);
+        let model = tiny(script);
         for (name, extra) in [
             ("direct", &["--mode", "direct"][..]),
             ("frames", &["--max-turns", "2"]),
@@ -78,7 +69,7 @@ fn generate(dir: &Path, messages: &Value, extra: &[&str]) -> Output {
 #[ignore = "needs Python: run by ci/test"]
 fn generate_gives_ids_and_log_probabilities_and_a_seed_repeats_itself() {
     let dir = tempfile::tempdir().unwrap();
-    let model = tiny(dir.path(), "tiny_qwen3vl.py");
+    let model = tiny("tiny_qwen3vl.py");
     let messages = json!([{"role": "user", "content": "A or B?"}]);
     let model = ["--model", model.to_str().unwrap(), "--max-tokens", "9", "--logprobs"];
     let ask = |extra: &[&str]| -> Value {
@@ -113,7 +104,7 @@ fn generate_gives_ids_and_log_probabilities_and_a_seed_repeats_itself() {
 #[ignore = "needs Python: run by ci/test"]
 fn unloadable_models_exit_with_3_and_bad_questions_with_2() {
     let dir = tempfile::tempdir().unwrap();
-    let model = tiny(dir.path(), "tiny_qwen3vl.py");
+    let model = tiny("tiny_qwen3vl.py");
     let messages = json!([{"role": "user", "content": "A or B?"}]);
     let fails = |code: i32, messages: &Value, extra: &[&str], words: &str| {
         let output = generate(dir.path(), messages, extra);
@@ -128,6 +119,12 @@ fn unloadable_models_exit_with_3_and_bad_questions_with_2() {
     // More than the context holds.
     let long = json!([{"role": "user", "content": "word ".repeat(130_000)}]);
     fails(2, &long, &["--model", path], "context of 128000");
-    std::fs::remove_file(model.join("model.safetensors")).unwrap();
-    fails(3, &messages, &["--model", path], "model.safetensors");
+    let part = dir.path().join("part");
+    std::fs::create_dir(&part).unwrap();
+    for file in std::fs::read_dir(&model).unwrap().map(|file| file.unwrap()) {
+        if file.file_name() != "model.safetensors" {
+            std::fs::copy(file.path(), part.join(file.file_name())).unwrap();
+        }
+    }
+    fails(3, &messages, &["--model", part.to_str().unwrap()], "model.safetensors");
 }

@@ -1,25 +1,20 @@
 //! Models by name: from a hub at a pinned revision, then from its cache without one.
 
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
-use crate::common::{bench, ok, text};
+use crate::common::{bench, text, tiny};
 use crate::fetch::local::{Faults, TestHub};
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
 fn a_model_is_fetched_once_at_its_revision_and_then_read_offline() {
     let dir = tempfile::tempdir().unwrap();
-    let python =
-        std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/tiny_qwen3vl.py");
-    ok(Command::new(python).arg(script).arg(dir.path().join("model")));
     let messages = dir.path().join("messages.json");
     std::fs::write(&messages, json!([{"role": "user", "content": "A or B?"}]).to_string()).unwrap();
-    let files = std::fs::read_dir(dir.path().join("model")).unwrap().map(|file| file.unwrap());
+    let files = std::fs::read_dir(tiny("tiny_qwen3vl.py")).unwrap().map(|file| file.unwrap());
     let files =
         files.map(|file| (file.file_name().into_string().unwrap(), std::fs::read(file.path()).unwrap()));
     let files: Vec<(String, Vec<u8>)> = files.collect();

@@ -6,26 +6,14 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::recipes::{self, served};
-use crate::common::{bench, ok, stable_records, text, world};
+use crate::common::{bench, ok, python, stable_records, text, tiny, world};
 use paravt_suite::record::Outcome;
 
 /// Samples of the run whose server is killed: enough that some are left when the first is answered.
 const SAMPLES: usize = 4;
 
-/// A tiny Qwen3-VL of random weights.
-fn model(folder: &Path) -> PathBuf {
-    let python =
-        std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
-    let model = folder.join("model");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/tiny_qwen3vl.py");
-    ok(Command::new(&python).arg(script).arg(&model));
-    model
-}
-
 fn transformers() -> String {
-    let python =
-        std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
-    let program = Path::new(&python).with_file_name("transformers");
+    let program = python().with_file_name("transformers");
     format!("'{}' serve {{model}} --device cpu", program.display())
 }
 
@@ -76,7 +64,7 @@ fn running(text: &str) -> Vec<String> {
 #[ignore = "needs Python: run by ci/test"]
 fn servers_are_started_for_each_evaluation_restarted_when_they_die_and_gone_afterwards() {
     let folder = tempfile::tempdir().unwrap();
-    let (at, model) = (folder.path(), model(folder.path()));
+    let (at, model) = (folder.path(), tiny("tiny_qwen3vl.py"));
     recipe(at, &model, "transformers", Some(&transformers()));
 
     // The server is killed when the first answer is there.
@@ -119,7 +107,7 @@ fn servers_are_started_for_each_evaluation_restarted_when_they_die_and_gone_afte
 #[ignore = "needs Python: run by ci/test"]
 fn a_model_in_this_process_needs_no_server_and_is_resumed() {
     let folder = tempfile::tempdir().unwrap();
-    let (at, model) = (folder.path(), model(folder.path()));
+    let (at, model) = (folder.path(), tiny("tiny_qwen3vl.py"));
     recipe(at, &model, "candle", None);
     let output = reproduce(at, &["--only", "with-tool"]);
     assert!(output.status.success(), "{}", text(&output));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{self, SPLITS, bench, ok, stable_records, text, world};
+use crate::common::{self, SPLITS, bench, python, stable_records, text, tiny, world};
 use paravt_suite::record::{Outcome, RecordedPart};
 
 struct Serve {
@@ -26,14 +26,10 @@ impl Drop for Serve {
 
 impl Serve {
     fn start(dir: &Path) -> Self {
-        let python =
-            std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
-        let model = dir.join("model");
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/tiny_qwen3vl.py");
-        ok(Command::new(&python).arg(script).arg(&model));
+        let model = tiny("tiny_qwen3vl.py");
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let log = std::fs::File::create(dir.join("serve.log")).unwrap();
-        let child = Command::new(Path::new(&python).with_file_name("transformers"))
+        let child = Command::new(python().with_file_name("transformers"))
             .arg("serve")
             .arg(&model)
             .args(["--device", "cpu", "--host", "127.0.0.1", "--port", &port.to_string()])

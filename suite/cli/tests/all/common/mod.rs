@@ -51,25 +51,42 @@ pub(crate) fn ok(mut command: impl BorrowMut<Command>) -> Output {
 }
 
 fn cache_dir() -> &'static Path {
-    static DIR: LazyLock<PathBuf> = LazyLock::new(|| shared("cache", |_| ()));
+    static DIR: LazyLock<PathBuf> = LazyLock::new(|| shared("cache", &of_this_build(), |_| ()));
     &DIR
 }
 
 /// A small data root with all seven splits, which tests only read.
 pub(crate) fn world() -> &'static Path {
     static WORLD: LazyLock<PathBuf> = LazyLock::new(|| {
-        shared("world", |dir| {
+        shared("world", &of_this_build(), |dir| {
             ok(bench().args(["data", "make", "--out"]).arg(dir));
         })
     });
     &WORLD
 }
 
-/// A folder that all tests of a build share, below its target directory: a `TempDir` in a static is never removed.
-fn shared(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
+/// A tiny model of random weights, saved by a script of `ci`, which tests only read.
+pub(crate) fn tiny(script: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci").join(script);
+    shared(script, std::slice::from_ref(&path), |folder| {
+        ok(Command::new(python()).arg(&path).arg(folder));
+    })
+}
+
+/// Of the environment with the reference implementations.
+pub(crate) fn python() -> PathBuf {
+    std::env::var_os("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test").into()
+}
+
+fn of_this_build() -> [PathBuf; 2] {
+    [env!("CARGO_BIN_EXE_paravt-bench").into(), std::env::current_exe().unwrap()]
+}
+
+/// A folder that all tests share until what it is made from changes, below the target directory: a `TempDir` in a static is
+/// never removed.
+fn shared(name: &str, from: &[PathBuf], make: impl FnOnce(&Path)) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("paravt-bench").join(name);
-    let (binary, tests) = (Path::new(env!("CARGO_BIN_EXE_paravt-bench")), std::env::current_exe().unwrap());
-    paravt_files::make_once(&folder, &[binary, &tests], make).unwrap();
+    paravt_files::make_once(&folder, from, make).unwrap();
     folder
 }
 
@@ -86,7 +103,7 @@ pub(crate) fn store_standin(name: &str, cache: &Path) -> PathBuf {
 /// A cache that holds the reference's protocol in the stand-in's words.
 pub(crate) fn imported() -> &'static Path {
     static CACHE: LazyLock<PathBuf> = LazyLock::new(|| {
-        shared("imported", |dir| {
+        shared("imported", &of_this_build(), |dir| {
             store_standin("paravt", dir);
         })
     });

@@ -13,12 +13,8 @@ import sys
 os.environ["FORCE_QWENVL_VIDEO_READER"] = "torchcodec"
 
 import numpy as np
-import torch
 import torchvision
 from qwen_vl_utils.vision_process import fetch_video
-
-# Small pictures are resized faster by one thread than by several.
-torch.set_num_threads(1)
 
 # Time stamps of the frames that the second reader chose from, in seconds.
 WINDOW: list = []

@@ -43,7 +43,8 @@ fn compile(module: Module) -> Child {
     let (text, program) = (folder.path().join("kernels.cpp"), folder.path().join("kernels"));
     std::fs::write(&text, source).unwrap();
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulator");
-    let flags = "-std=c++17 -O3 -march=native -Wno-unknown-pragmas -fsanitize=bounds,shift -fsanitize-undefined-trap-on-error";
+    let flags = "-std=c++17 -O3 -march=native -Wno-unknown-pragmas \
+                 -fsanitize=bounds,shift -fsanitize-undefined-trap-on-error";
     let mut compiler = Command::new("c++");
     compiler.args(flags.split(' ')).arg("-I").arg(include).arg(&text).arg("-o").arg(&program);
     let made = compiler.output().expect("c++ runs");

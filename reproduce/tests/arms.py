@@ -21,6 +21,14 @@ def load(path):
     return model.eval()
 
 
+def packed(times):
+    """Mask (1, 1, rows, columns), added to scores: a row sees those before it back to the last whose time does not follow the
+    time before it by one, as transformers 4.57.1 reads positions without a mask."""
+    sequence = (torch.diff(times, prepend=times[:1] - 1) != 1).cumsum(0)
+    seen = torch.ones(len(times), len(times)).tril().bool() & (sequence[:, None] == sequence)
+    return torch.where(seen, 0.0, torch.finfo(torch.float64).min).double()[None, None]
+
+
 class Step:
     def __init__(self, folder):
         self.case = json.loads((folder / "step.json").read_text())
@@ -41,6 +49,8 @@ class Step:
                 inputs[pixels] = torch.cat([patches[number] for number in chosen])
                 inputs[f"{kind}_grid_thw"] = torch.cat([grids[number] for number in chosen])
         positions = self.tensors[f"{place}.positions"].long().T[:, None]
+        if not self.case["whole_attention"]:
+            inputs["attention_mask"] = packed(positions[0, 0])
         logits = model(input_ids=ids[None], position_ids=positions, **inputs).logits[0, :-1]
         return torch.log_softmax(logits / self.knobs["temperature"], -1).gather(1, ids[1:, None])[:, 0]
 

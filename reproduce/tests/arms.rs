@@ -1,9 +1,9 @@
 //! The first optimiser step of every arm of the study, worked out again by torch: rewards to advantages, loss, gradients.
 //!
 //! Without `PARAVT_STUDY` on a few generated prompts with the embedded checkpoint as the reference and one that was moved
-//! away from it as the policy. With `PARAVT_STUDY=OUT`, the folder of a finished `paravt-bench reproduce paravt-paradox
-//! --full`, on the study's own prompts of seed 0, with each arm's cold start as its reference and its last weights as its
-//! policy.
+//! away from it as the policy. With `PARAVT_STUDY=OUT`, the folder of a finished `paravt-bench reproduce RECIPE --full` of one
+//! of the studies, on the study's own prompts of seed 0, with each arm's cold start as its reference and its last weights as
+//! its policy.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 use paravt_nano::{TrainingSizes, make_training, protocol, write_base};
-use paravt_reproduce::graph::{Graph, Stage};
+use paravt_reproduce::graph::Graph;
 use paravt_reproduce::stages::{Reinforcement, prompts};
 use paravt_reproduce::{GraphOptions, Recipe};
 use paravt_suite::frames::CachedFrames;
@@ -51,7 +51,8 @@ fn small(folder: &Path) -> Vec<Arm> {
     candle_core::safetensors::save(&tensors, &weights).unwrap();
     make_training(&data, 3, &TrainingSizes { videos: 3, rows: 4, prompts: 6, ..TrainingSizes::default() })
         .unwrap();
-    arms(|_, config, name| {
+    let mut small: Vec<Arm> = Vec::new();
+    let all = arms(|_, config, name| {
         // A strategy keeps groups in which rewards differ: few of such rollouts have any.
         if config.objective.strategy.is_some() {
             return None;
@@ -59,32 +60,43 @@ fn small(folder: &Path) -> Vec<Arm> {
         let config = RlConfig {
             prompts_per_step: 2,
             micro_batch_tokens: 1000,
+            // These models call nothing: no call fails, and no group is lost.
+            lost_groups: None,
             rollout: RolloutConfig {
                 group_size: 3,
                 max_new_tokens: 24,
                 nframes: 8,
                 frame_budgets: vec![4, 8],
+                failed_calls: 0.0,
                 ..config.rollout
             },
             ..config
         };
         let (data, policy, reference) = (data.clone(), moved.clone(), base.clone());
         Some(Arm { name, config, data, policy, reference })
-    })
+    });
+    for arm in all {
+        if small.iter().all(|other| other.config != arm.config) {
+            small.push(arm);
+        }
+    }
+    small
 }
 
-/// The stages of the study.
-fn study(out: &Path) -> Graph {
+/// The stages of the studies.
+fn studies(out: &Path) -> [Graph; 2] {
     let options = GraphOptions { full: true, ..GraphOptions::new(out) };
-    Recipe::load("paravt-paradox").unwrap().graph(&options).unwrap()
+    ["paravt-paradox", "paravt-paradox-release"]
+        .map(|name| Recipe::load(name).unwrap().graph(&options).unwrap())
 }
 
 /// Arms of a finished study, seed 0.
 fn of_study(out: &Path) -> Vec<Arm> {
-    let graph = study(out);
+    let graphs = studies(out);
     let folder = |name: &str| {
-        let stage = graph.stages().iter().find(|stage| stage.name() == name && stage.seed() != Some(1));
-        stage.unwrap().folder().unwrap().to_owned()
+        let stages = graphs.iter().flat_map(Graph::stages);
+        let mut stages = stages.filter(|stage| stage.name() == name && stage.seed() != Some(1));
+        stages.next().unwrap().folder().unwrap().to_owned()
     };
     arms(|start, config, name| {
         let policy = folder(&name).join(FINAL);
@@ -100,13 +112,17 @@ fn of_study(out: &Path) -> Vec<Arm> {
 }
 
 fn arms(arm: impl Fn(&str, RlConfig, String) -> Option<Arm>) -> Vec<Arm> {
-    let graph = study(Path::new("out"));
-    let of = |stage: &Stage| {
-        let training = stage.kind::<Reinforcement>()?;
-        let start = graph.inputs(stage).next()?;
-        arm(start.name(), (*training.config).clone(), stage.name().to_owned())
-    };
-    graph.stages().iter().filter_map(of).collect()
+    let mut all: Vec<Arm> = Vec::new();
+    for graph in studies(Path::new("out")) {
+        for stage in graph.stages() {
+            let Some(training) = stage.kind::<Reinforcement>() else { continue };
+            let start = graph.inputs(stage).next().unwrap();
+            let arm = arm(start.name(), (*training.config).clone(), stage.name().to_owned());
+            // The studies have their control in common.
+            all.extend(arm.filter(|arm| all.iter().all(|other| other.name != arm.name)));
+        }
+    }
+    all
 }
 
 /// What torch needs to work the same step out.
@@ -146,6 +162,7 @@ fn write(folder: &Path, arm: &Arm, step: &FirstUpdate) {
         "policy": arm.policy,
         "reference": step.reference.is_some().then_some(&arm.reference),
         "knobs": arm.config.objective,
+        "whole_attention": arm.config.whole_attention,
         "passes": step.passes,
         "sequences": sequences,
     });

@@ -61,6 +61,38 @@ impl Example {
         cut.map_or(alike, |(_, medium)| medium.start())
     }
 
+    /// What the trainer of the release reads of it to score its tokens that count: the rows from the last one on whose time
+    /// does not follow the time before it by one. transformers takes that for the begin of another packed sequence, and
+    /// attention does not reach over it.
+    ///
+    /// # Errors
+    /// A token that counts, or a token of a frame, lies on the other side of such a row.
+    pub fn last_sequence(&self) -> Result<Self> {
+        let mut rows = self.rows();
+        let first = rows.next().unwrap_or(0);
+        let last = rows.next_back().unwrap_or(first);
+        let begins = |&row: &usize| self.positions[row][0] != self.positions[row - 1][0] + 1;
+        let start = (1..=first).rev().find(begins).unwrap_or(0);
+        let apart = (first + 1..=last).any(|row| begins(&row));
+        if apart || self.media.iter().any(|medium| medium.end() > start) {
+            return Err(Error::Data(
+                "`whole_attention = false` takes rollouts whose pictures all lie before what is generated, of more \
+                 than one token each"
+                    .to_owned(),
+            ));
+        }
+        let mut trained = self.trained[start..].to_vec();
+        if let Some(first) = trained.first_mut() {
+            *first = false;
+        }
+        Ok(Self {
+            ids: self.ids[start..].to_vec(),
+            positions: self.positions[start..].to_vec(),
+            media: Vec::new(),
+            trained,
+        })
+    }
+
     /// Tokens that count.
     pub fn learned(&self) -> usize {
         self.trained.iter().filter(|trained| **trained).count()
@@ -72,7 +104,7 @@ impl Example {
     }
 
     /// The rows that predict them, in order, counted from the sequence's first token.
-    pub fn rows(&self) -> impl Iterator<Item = usize> + '_ {
+    pub fn rows(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
         (1..self.ids.len()).filter(|token| self.trained[*token]).map(|token| token - 1)
     }
 }
@@ -116,6 +148,33 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
+
+    /// Two frames of 2 x 2 tokens, each after a text: the time stands still within a frame, and a text goes on after its
+    /// farthest column.
+    #[test]
+    fn the_trainer_of_the_release_reads_what_follows_the_last_frame() {
+        let frame = |at: u32| [[at, at, at], [at, at, at + 1], [at, at + 1, at], [at, at + 1, at + 1]];
+        let text = |from: u32, count: u32| (from..from + count).map(|at| [at; 3]);
+        let positions: Vec<[u32; 3]> =
+            text(0, 3).chain(frame(3)).chain(text(5, 2)).chain(frame(7)).chain(text(9, 6)).collect();
+        let count = positions.len();
+        let example = |positions: Vec<[u32; 3]>, trained: fn(usize) -> bool| Example {
+            ids: (0..count as u32).collect(),
+            positions,
+            media: Vec::new(),
+            trained: (0..count).map(trained).collect(),
+        };
+        let read = example(positions.clone(), |at| at >= 15).last_sequence().unwrap();
+        assert_eq!(read.ids, [13, 14, 15, 16, 17, 18]);
+        assert_eq!(read.positions, positions[13..]);
+        assert_eq!(read.trained, [false, false, true, true, true, true]);
+        assert_eq!(read.rows().collect::<Vec<_>>(), [1, 2, 3, 4]);
+        let error = |example: Example| example.last_sequence().unwrap_err().to_string();
+        assert!(error(example(positions, |at| at == 8 || at == 18)).contains("`whole_attention = false`"));
+        // Without frames all of it is read.
+        let plain = example(text(0, count as u32).collect(), |at| at >= 4);
+        assert_eq!(plain.last_sequence().unwrap().ids.len(), count);
+    }
 
     #[test]
     fn a_turn_that_begins_with_a_line_break_is_learned() {

@@ -5,16 +5,18 @@
 
 mod figures;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::seed::Seed;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
+use paravt_media::{MediaError, VideoRequest};
 use paravt_qwen_vl::engine::Engine;
 use paravt_qwen_vl::prompt::Prompt;
 use paravt_suite::agent::{Agent, Bound};
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, Request};
-use paravt_suite::frames::FrameSource;
+use paravt_suite::frames::{FrameSet, FrameSource};
 use paravt_suite::message::{Message, Role};
 use paravt_suite::plan::{Channel, CropMode, RunPlan};
 use paravt_suite::profile::Profile;
@@ -71,6 +73,14 @@ pub struct RolloutConfig {
     pub nframes: usize,
     /// Tokens after which a sub-agent's summary is cut.
     pub tool_response_tokens: usize,
+    /// Share of calls that fail whatever their window, as calls of the release do that run out of time or context.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub failed_calls: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a field over by reference")]
+fn is_zero(share: &f64) -> bool {
+    *share == 0.0
 }
 
 impl Default for RolloutConfig {
@@ -87,6 +97,7 @@ impl Default for RolloutConfig {
             frame_budgets: vec![4, 8, 16, 32, 64],
             nframes: 32,
             tool_response_tokens: 512,
+            failed_calls: 0.0,
         }
     }
 }
@@ -269,7 +280,7 @@ impl Roller {
                 own_positions: false,
                 repeat: 1,
             },
-            frames: Arc::clone(&self.frames),
+            frames: self.frames_of(seed),
             code: None,
             videos: VideoStore::default(),
         };
@@ -294,11 +305,38 @@ impl Roller {
         Ok(Trajectory { example, behaviour, reward, figures })
     }
 
+    /// Frames of a rollout.
+    fn frames_of(&self, seed: Seed) -> Arc<dyn FrameSource> {
+        let frames = Arc::clone(&self.frames);
+        if self.config.failed_calls == 0.0 {
+            return frames;
+        }
+        Arc::new(Failing { frames, share: self.config.failed_calls, seed: seed.child("failed calls") })
+    }
+
     /// Text of the generated tokens, special ones too, as `tokenizer.decode` gives them.
     fn generated(&self, turns: &[Turn]) -> Result<String> {
         let ids: Vec<u32> = turns.iter().flat_map(|turn| &turn.ids).copied().collect();
         let text = self.engine.prompter().tokenizer().decode(&ids, false);
         text.map_err(|error| Error::Tokenizer(error.to_string()))
+    }
+}
+
+/// Frames of which a share of the windows cannot be had.
+struct Failing {
+    frames: Arc<dyn FrameSource>,
+    share: f64,
+    seed: Seed,
+}
+
+impl FrameSource for Failing {
+    fn frames(&self, path: &Path, request: &VideoRequest) -> std::result::Result<Arc<FrameSet>, MediaError> {
+        // The overview has no window.
+        let window = request.start.zip(request.end).map(|window| self.seed.child(&format!("{window:?}")));
+        if window.is_some_and(|window| window.rng().random::<f64>() < self.share) {
+            return Err(MediaError::Request("no answer in time".to_owned()));
+        }
+        self.frames.frames(path, request)
     }
 }
 

@@ -88,7 +88,24 @@ impl RlConfig {
         optimizer(&self.optimizer)?;
         schedule(self.schedule)?;
         rollout(&self.rollout)?;
+        self.lost_groups()?;
         objective(&self.objective, &self.rollout)
+    }
+
+    fn lost_groups(&self) -> Result<()> {
+        let Some(most) = self.lost_groups else { return Ok(()) };
+        if self.objective.strategy.is_some() {
+            refuse(
+                "lost_groups",
+                "cannot be had with objective.strategy, which chooses groups itself".to_owned(),
+            )?;
+        }
+        if most < self.prompts_per_step {
+            let message =
+                format!("is {most}; a step needs {} groups (prompts_per_step)", self.prompts_per_step);
+            refuse("lost_groups", message)?;
+        }
+        Ok(())
     }
 }
 
@@ -101,6 +118,7 @@ fn rollout(config: &RolloutConfig) -> Result<()> {
         ("rollout.tool_response_tokens", config.tool_response_tokens),
     ])?;
     above_zero("rollout.temperature", config.temperature)?;
+    within("rollout.failed_calls", config.failed_calls, 0.0, 1.0)?;
     match config.frame_budgets.iter().min() {
         None => refuse("rollout.frame_budgets", "is empty; it needs at least one number".to_owned()),
         Some(0) => refuse("rollout.frame_budgets", "holds 0; each must be at least 1".to_owned()),
@@ -194,6 +212,15 @@ mod tests {
             (|config| config.rollout.max_new_tokens = 0, "rollout.max_new_tokens"),
             (|config| config.rollout.frame_budgets = vec![4, 0], "rollout.frame_budgets"),
             (|config| config.rollout.temperature = 1.0, "objective.temperature"),
+            (|config| config.rollout.failed_calls = 1.5, "rollout.failed_calls"),
+            (|config| config.lost_groups = Some(6), "lost_groups"),
+            (
+                |config| {
+                    config.objective.strategy = Some(Strategy::readme());
+                    config.lost_groups = Some(70);
+                },
+                "lost_groups",
+            ),
             (
                 |config| config.objective.strategy = Some(Strategy { n: 4, ..Strategy::readme() }),
                 "objective.strategy.n",

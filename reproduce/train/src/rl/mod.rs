@@ -49,6 +49,19 @@ pub struct RlConfig {
     pub save_every: usize,
     /// Order of the prompts, and sampling.
     pub seed: u64,
+    /// Whether the trainer's attention reaches over the frames of a rollout; in the release it does not
+    /// ([`Example::last_sequence`](crate::example::Example::last_sequence)).
+    #[serde(skip_serializing_if = "is_whole")]
+    pub whole_attention: bool,
+    /// Loses every group in which a call was executed, as the release does, and asks the next prompts in its place, so many
+    /// in a step at most. A step that they do not fill ends the training before its update.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_groups: Option<usize>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a field over by reference")]
+fn is_whole(whole_attention: &bool) -> bool {
+    *whole_attention
 }
 
 impl Default for RlConfig {
@@ -64,6 +77,8 @@ impl Default for RlConfig {
             micro_batch_tokens: 16_384,
             save_every: 10,
             seed: 0,
+            whole_attention: true,
+            lost_groups: None,
         }
     }
 }
@@ -120,9 +135,11 @@ pub fn train(
         let seed = Seed::new("rl step", config.seed).numbered(progress.step as u64);
         let rolled = runtime.block_on(roll(&roller, &task.prompts, config, seed, &mut progress.taken))?;
         let rolled_in = started.elapsed().as_secs_f64();
-        let mut figures = rollout_figures(&rolled.all);
-        let factor = config.schedule.factor(progress.step, config.steps);
-        figures.extend(update(&learner, &mut optimizer, factor, &scorers, &rolled, config)?);
+        let mut figures = rolled.figures.clone();
+        if !rolled.is_short {
+            let factor = config.schedule.factor(progress.step, config.steps);
+            figures.extend(update(&learner, &mut optimizer, factor, &scorers, &rolled, config)?);
+        }
         progress.step += 1;
         let seconds = started.elapsed().as_secs_f64();
         let tokens: usize = rolled.chosen.iter().map(|&place| rolled.all[place].1.example.ids.len()).sum();
@@ -135,6 +152,9 @@ pub fn train(
         let named: Vec<(&str, f64)> = figures.iter().map(|(name, value)| (*name, *value)).collect();
         log.add(progress.step, &named)?;
         on_step(&RlStep { step: progress.step, figures });
+        if rolled.is_short {
+            break;
+        }
         if progress.step.is_multiple_of(config.save_every) && progress.step < config.steps {
             checkpoints.save(progress.step, &learner, &optimizer, config, &progress)?;
         }
@@ -188,6 +208,10 @@ pub fn first_update(model: &Path, reference: &Path, task: &RlTask, config: &RlCo
     let scorers = scorers(&learner, reference, config)?;
     let (roller, seed) = (roller(&learner, task, config)?, Seed::new("rl step", config.seed).numbered(0));
     let rolled = runtime()?.block_on(roll(&roller, &task.prompts, config, seed, &mut 0))?;
+    if rolled.is_short {
+        let message = format!("{} groups are lost before a step is full", rolled.groups_dropped);
+        return Err(Error::Data(message));
+    }
     update::first(&learner, &scorers, rolled, config)
 }
 
@@ -223,10 +247,16 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 /// Rollouts of a step with their groups, and which of them are trained on.
+#[derive(Default)]
 struct Rolled {
     all: Vec<(usize, Trajectory)>,
     chosen: Vec<usize>,
+    /// Groups that were asked and are not trained on.
     groups_dropped: usize,
+    /// Of all rollouts that were asked, those of lost groups too.
+    figures: BTreeMap<&'static str, f64>,
+    /// Whether too many groups were lost for a step.
+    is_short: bool,
 }
 
 async fn roll(
@@ -237,10 +267,8 @@ async fn roll(
     taken: &mut usize,
 ) -> Result<Rolled> {
     let Some(strategy) = &config.objective.strategy else {
-        let wanted = take(prompts, config.prompts_per_step, config.seed, taken);
-        let groups = roller.roll(&wanted, seed.numbered(0)).await?;
-        let all: Vec<(usize, Trajectory)> = number(groups, 0).collect();
-        return Ok(Rolled { chosen: (0..all.len()).collect(), all, groups_dropped: 0 });
+        let ask = async |wanted: &[&RlPrompt], seed| roller.roll(wanted, seed).await;
+        return fill(ask, prompts, config, seed, taken).await;
     };
     // Oversampling: batches of prompts until enough groups survive the filters, then the best of them.
     let mut pool = Pool::new(strategy);
@@ -258,7 +286,41 @@ async fn roll(
     }
     let chosen = pool.select();
     let kept: BTreeSet<usize> = chosen.iter().map(|&place| all[place].0).collect();
-    Ok(Rolled { all, chosen, groups_dropped: groups - kept.len() })
+    let figures = rollout_figures(&all);
+    Ok(Rolled { all, chosen, groups_dropped: groups - kept.len(), figures, is_short: false })
+}
+
+/// Prompts until there are groups for a step: at once where none is lost. `ask` rolls each out.
+async fn fill(
+    ask: impl AsyncFn(&[&RlPrompt], Seed) -> Result<Vec<Vec<Trajectory>>>,
+    prompts: &[RlPrompt],
+    config: &RlConfig,
+    seed: Seed,
+    taken: &mut usize,
+) -> Result<Rolled> {
+    let most = config.lost_groups.unwrap_or(config.prompts_per_step);
+    let (mut asked, mut kept) = (Vec::new(), BTreeSet::new());
+    let (mut groups, mut batches) = (0, 0u64);
+    while kept.len() < config.prompts_per_step && groups < most {
+        let count = (config.prompts_per_step - kept.len()).min(most - groups);
+        let wanted = take(prompts, count, config.seed, taken);
+        let rolled = ask(&wanted, seed.numbered(batches)).await?;
+        let is_lost = |group: &[Trajectory]| {
+            config.lost_groups.is_some() && group.iter().any(|one| one.figures.succeeded > 0)
+        };
+        kept.extend((groups..).zip(&rolled).filter(|(_, group)| !is_lost(group)).map(|(number, _)| number));
+        asked.extend(number(rolled, groups));
+        (groups, batches) = (groups + count, batches + 1);
+    }
+    let figures = rollout_figures(&asked);
+    let all: Vec<_> = asked.into_iter().filter(|(group, _)| kept.contains(group)).collect();
+    Ok(Rolled {
+        chosen: (0..all.len()).collect(),
+        all,
+        groups_dropped: groups - kept.len(),
+        figures,
+        is_short: kept.len() < config.prompts_per_step,
+    })
 }
 
 fn number(groups: Vec<Vec<Trajectory>>, first: usize) -> impl Iterator<Item = (usize, Trajectory)> {
@@ -337,6 +399,50 @@ mod tests {
             RolloutFigures { succeeded: 3 * tool_turns, tool_turns, truncated, ..RolloutFigures::default() };
         let reward = Reward { total: 9.0, accuracy, ..Reward::default() };
         (0, Trajectory { example, behaviour: vec![-1.0], reward, figures })
+    }
+
+    #[test]
+    fn a_group_with_an_executed_call_is_lost_and_the_next_prompt_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let sizes = paravt_nano::TrainingSizes { videos: 1, rows: 1, prompts: 5, ..Default::default() };
+        paravt_nano::make_training(folder.path(), 3, &sizes).unwrap();
+        let prompts: Vec<RlPrompt> =
+            paravt_nano::read_prompts(&folder.path().join(paravt_nano::RL_FILE), folder.path())
+                .unwrap()
+                .into_iter()
+                .map(|prompt| RlPrompt {
+                    sample: prompt.sample,
+                    answer: prompt.answer,
+                    question: crate::reward::QuestionType::from_name(&prompt.question_type),
+                    duration: prompt.duration,
+                })
+                .collect();
+        // One rollout of each group calls: those of every third group without success.
+        let run = |lost_groups, executed_every: usize| {
+            let config = RlConfig { prompts_per_step: 2, seed: 4, lost_groups, ..RlConfig::default() };
+            let (mut taken, asked) = (0, std::cell::RefCell::new(Vec::new()));
+            let ask = async |wanted: &[&RlPrompt], _: Seed| {
+                let group = |prompt: &&RlPrompt| {
+                    asked.borrow_mut().push(prompt.sample.uid.clone());
+                    let is_executed = asked.borrow().len() % executed_every != 0;
+                    vec![rolled((1.0, 0, false)).1, rolled((0.5, usize::from(is_executed), false)).1]
+                };
+                Ok(wanted.iter().map(group).collect())
+            };
+            let seed = Seed::new("test", 0);
+            let done = futures::executor::block_on(fill(ask, &prompts, &config, seed, &mut taken)).unwrap();
+            let groups: Vec<usize> = done.all.iter().map(|(group, _)| *group).collect();
+            assert_eq!(done.chosen, (0..groups.len()).collect::<Vec<_>>());
+            let asked = asked.into_inner();
+            let order: Vec<_> =
+                take(&prompts, taken, 4, &mut 0).into_iter().map(|one| &one.sample.uid).collect();
+            assert_eq!(asked.iter().collect::<Vec<_>>(), order, "in the order of the prompts");
+            (groups, asked.len(), done.groups_dropped, done.is_short, done.figures["reward_accuracy"])
+        };
+        assert_eq!(run(None, 3), (vec![0, 0, 1, 1], 2, 0, false, 0.75), "none is lost");
+        assert_eq!(run(Some(20), 3), (vec![2, 2, 5, 5], 6, 4, false, 0.75), "with those that were lost");
+        assert_eq!(run(Some(5), 3), (vec![2, 2], 5, 4, true, 0.75), "one in the end");
+        assert_eq!(run(Some(5), 100), (vec![], 5, 5, true, 0.75));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The optimiser steps of a batch of rollouts.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::figures::update_figures;
@@ -8,7 +9,7 @@ use crate::error::Result;
 use crate::example::Example;
 use crate::learner::{Learner, Scorer};
 use crate::objective::strategy::{Strategy, Unit};
-use crate::objective::{Advantages, Knobs, Loss, Sequence, advantages, pack, policy_loss};
+use crate::objective::{Advantages, Loss, Sequence, advantages, pack, policy_loss};
 use crate::optimizer::{AdamW, Gradients};
 use crate::rollout::Trajectory;
 
@@ -23,10 +24,11 @@ pub(super) struct Scorers {
 /// A batch as the objective sees it.
 struct Batch<'a> {
     rollouts: &'a [(usize, Trajectory)],
+    /// What the models read of them.
+    examples: Vec<Cow<'a, Example>>,
     held: TokenValues,
     advantages: Advantages,
-    knobs: &'a Knobs,
-    limit: usize,
+    config: &'a RlConfig,
 }
 
 /// One mini-batch: its gradients and what there is to say about it.
@@ -52,8 +54,8 @@ pub(super) fn update(
     rolled: &Rolled,
     config: &RlConfig,
 ) -> Result<BTreeMap<&'static str, f64>> {
-    let (batch, rollouts) = (Batch::new(learner, scorers, rolled, config)?, rolled.all.as_slice());
-    let parts = mini_batches(rollouts, &rolled.chosen, config.objective.strategy.as_ref());
+    let batch = Batch::new(learner, scorers, rolled, config)?;
+    let parts = mini_batches(&rolled.all, &rolled.chosen, config.objective.strategy.as_ref());
     // Only a strategy, which comes with a scorer, takes several steps.
     let before = scorers.before.as_ref().filter(|_| parts.len() > 1);
     let before = before.map(|before| batch.logprobs(learner, before, &rolled.chosen)).transpose()?;
@@ -86,24 +88,30 @@ pub(super) fn first(
     let parts = mini_batches(&rolled.all, &rolled.chosen, config.objective.strategy.as_ref());
     let part = parts.first().map(Vec::as_slice).unwrap_or_default();
     let done = batch.gradients(learner, part, None)?;
-    let passes = micro_batches(&rolled.all, part, config.micro_batch_tokens);
+    let passes = micro_batches(&batch.examples, part, config.micro_batch_tokens);
     let reference = batch.held.reference;
     Ok(FirstUpdate { rollouts: rolled.all, reference, passes, loss: done.loss, gradients: done.gradients })
 }
 
 impl<'a> Batch<'a> {
     fn new(learner: &Learner, scorers: &Scorers, rolled: &'a Rolled, config: &'a RlConfig) -> Result<Self> {
-        let (knobs, rollouts, limit) = (&config.objective, rolled.all.as_slice(), config.micro_batch_tokens);
+        let rollouts = rolled.all.as_slice();
+        let read = |(_, one): &'a (usize, Trajectory)| match config.whole_attention {
+            true => Ok(Cow::Borrowed(&one.example)),
+            false => one.example.last_sequence().map(Cow::Owned),
+        };
+        let examples: Vec<Cow<'_, Example>> = rollouts.iter().map(read).collect::<Result<_>>()?;
         let all: Vec<usize> = (0..rollouts.len()).collect();
-        let of = |reference| logprobs(learner, reference, rollouts, &all, limit, knobs.temperature);
-        let held = TokenValues::new(rollouts, scorers.reference.as_ref().map(of).transpose()?);
-        let advantages = advantages(&held.sequences(rollouts), knobs)?;
-        Ok(Self { rollouts, held, advantages, knobs, limit })
+        let of = |reference| logprobs(learner, reference, &examples, &all, config);
+        let reference = scorers.reference.as_ref().map(of).transpose()?;
+        let held = TokenValues::new(rollouts, reference);
+        let advantages = advantages(&held.sequences(rollouts), &config.objective)?;
+        Ok(Self { rollouts, examples, held, advantages, config })
     }
 
     /// Log-probabilities of the trained tokens of the chosen sequences, sequence by sequence.
     fn logprobs(&self, learner: &Learner, scorer: &Scorer, chosen: &[usize]) -> Result<Vec<Vec<f32>>> {
-        logprobs(learner, scorer, self.rollouts, chosen, self.limit, self.knobs.temperature)
+        logprobs(learner, scorer, &self.examples, chosen, self.config)
     }
 
     /// Gradients of one optimiser step. `before`: log-probabilities of the trained tokens under the weights before
@@ -114,22 +122,23 @@ impl<'a> Batch<'a> {
         chosen: &[usize],
         before: Option<&BTreeMap<usize, Vec<f32>>>,
     ) -> Result<Part> {
-        let parts = micro_batches(self.rollouts, chosen, self.limit);
+        let (parts, knobs) =
+            (micro_batches(&self.examples, chosen, self.config.micro_batch_tokens), &self.config.objective);
         let sequences = self.held.sequences(self.rollouts);
-        let learned = |&place: &usize| self.rollouts[place].1.example.learned();
+        let learned = |&place: &usize| self.examples[place].learned();
         let trained: usize = chosen.iter().map(learned).sum();
         let gradients = |part: &Vec<usize>| {
             let packed = pack(&sequences, &self.advantages, part);
-            let examples: Vec<&Example> = part.iter().map(|&place| &self.rollouts[place].1.example).collect();
-            learner.gradients(&examples, self.knobs.temperature, |new, entropy| {
+            let examples: Vec<&Example> = part.iter().map(|&place| &*self.examples[place]).collect();
+            learner.gradients(&examples, knobs.temperature, |new, entropy| {
                 let prox: Vec<f64> = match before {
                     Some(before) => {
                         part.iter().flat_map(|place| &before[place]).copied().map(f64::from).collect()
                     }
                     None => new.to_vec1::<f32>()?.into_iter().map(f64::from).collect(),
                 };
-                let (loss, sums) = policy_loss(new, &packed.with_prox(&prox), self.knobs)?;
-                let loss = (loss * self.knobs.scale(prox.len(), trained, parts.len()))?;
+                let (loss, sums) = policy_loss(new, &packed.with_prox(&prox), knobs)?;
+                let loss = (loss * knobs.scale(prox.len(), trained, parts.len()))?;
                 let entropies = f64::from(entropy.detach().sum_all()?.to_scalar::<f32>()?);
                 Ok((loss, (entropies, sums)))
             })
@@ -193,15 +202,14 @@ impl TokenValues {
 fn logprobs(
     learner: &Learner,
     scorer: &Scorer,
-    batch: &[(usize, Trajectory)],
+    examples: &[Cow<'_, Example>],
     chosen: &[usize],
-    limit: usize,
-    temperature: f64,
+    config: &RlConfig,
 ) -> Result<Vec<Vec<f32>>> {
-    let parts = micro_batches(batch, chosen, limit);
+    let parts = micro_batches(examples, chosen, config.micro_batch_tokens);
     let found = learner.workers().map(&parts, |part| {
-        let examples: Vec<&Example> = part.iter().map(|&place| &batch[place].1.example).collect();
-        let mut values = scorer.logprobs(&examples, temperature)?.into_iter();
+        let examples: Vec<&Example> = part.iter().map(|&place| &*examples[place]).collect();
+        let mut values = scorer.logprobs(&examples, config.objective.temperature)?.into_iter();
         let cut = |example: &&Example| values.by_ref().take(example.learned()).collect();
         Ok(examples.iter().map(cut).collect::<Vec<Vec<f32>>>())
     })?;
@@ -236,10 +244,10 @@ fn mini_batches(
 }
 
 /// The chosen sequences in order, as many together as stay within the limit.
-fn micro_batches(batch: &[(usize, Trajectory)], chosen: &[usize], limit: usize) -> Vec<Vec<usize>> {
+fn micro_batches(examples: &[Cow<'_, Example>], chosen: &[usize], limit: usize) -> Vec<Vec<usize>> {
     let (mut parts, mut open, mut held) = (Vec::new(), Vec::new(), 0);
     for &place in chosen {
-        let length = batch[place].1.example.ids.len();
+        let length = examples[place].ids.len();
         if held + length > limit && !open.is_empty() {
             parts.push(std::mem::take(&mut open));
             held = 0;
@@ -256,6 +264,7 @@ fn micro_batches(batch: &[(usize, Trajectory)], chosen: &[usize], limit: usize) 
 #[cfg(test)]
 mod tests {
     use crate::Compute;
+    use crate::objective::Knobs;
     use paravt_qwen_vl::prompt::Prompt;
 
     use super::*;
@@ -297,7 +306,7 @@ mod tests {
             let reward = |number: u32| f64::from(number % 2);
             let all =
                 (0..8).map(|number| (number as usize / 2, trajectory(number, reward(number)))).collect();
-            let rolled = Rolled { all, chosen: (0..8).collect(), groups_dropped: 0 };
+            let rolled = Rolled { all, chosen: (0..8).collect(), ..Rolled::default() };
             let scorers = Scorers { reference: None, before: Some(learner.scorer().unwrap()) };
             let rate = AdamWConfig { learning_rate: 1e-2, ..AdamWConfig::default() };
             let mut optimizer = AdamW::new(rate, learner.parameters().all());

@@ -156,42 +156,54 @@ fn same_objective(step: &Step) -> (f64, f64) {
 #[test]
 #[ignore = "needs the release: run by ci/target8/train"]
 fn the_released_trainers_steps_are_those_of_this_one() {
-    let (folder, model) = (given("PARAVT_AREAL_DUMP"), given("PARAVT_AREAL_MODEL"));
+    compare(&given("PARAVT_AREAL_DUMP"), |example| Ok(example.clone()));
+}
+
+#[test]
+#[ignore = "needs the release: run by ci/target8/train"]
+fn without_its_mend_the_released_trainer_reads_what_follows_the_last_frame() {
+    compare(&given("PARAVT_AREAL_BLIND_DUMP"), Example::last_sequence);
+}
+
+/// Steps of the release beside those of this trainer, whose models read `read` of each rollout.
+fn compare(folder: &Path, read: impl Fn(&Example) -> paravt_train::Result<Example>) {
+    let model = given("PARAVT_AREAL_MODEL");
     let learner = Learner::load(&model, &Compute::cpu()).unwrap();
     let first = Learner::load(&model, &Compute::cpu()).unwrap().scorer().unwrap();
     let (weights, knobs) = (learner.parameters().all(), Knobs::paragrpo());
     let mut optimizer: Option<AdamW> = None;
     println!(
-        "| step | rollouts, tokens | advantages apart | loss: release | here, from its log-probabilities | here | log-probabilities apart | gradient norm: release | here |\n|---|---|---|---|---|---|---|---|---|"
+        "| step | rollouts, tokens | advantages apart | loss: release | here, from its log-probabilities | here | log-probabilities apart, from the server's | gradient norm: release | here |\n|---|---|---|---|---|---|---|---|---|"
     );
     for number in 0.. {
-        let Some(step) = Step::read(&folder, number, &learner) else {
+        let Some(step) = Step::read(folder, number, &learner) else {
             assert!(number >= 3, "{number} steps in {}", folder.display());
             break;
         };
         let (different, loss) = same_objective(&step);
         // All of it by this trainer, from the ids and the pictures.
-        let examples: Vec<&Example> = step.rollouts.iter().map(|one| &one.example).collect();
-        let reference: Vec<Vec<f64>> = examples
-            .iter()
-            .map(|example| {
-                let mut values = vec![0.0; example.ids.len()];
-                let found = first.logprobs(&[*example], REFERENCE_TEMPERATURE).unwrap();
-                example.rows().zip(found).for_each(|(row, value)| values[row] = value.into());
-                values
-            })
-            .collect();
+        let seen: Vec<Example> = step.rollouts.iter().map(|one| read(&one.example).unwrap()).collect();
+        let scored = |(one, seen): (&Rollout, &Example)| {
+            let mut values = vec![0.0; one.example.ids.len()];
+            let found = first.logprobs(&[seen], REFERENCE_TEMPERATURE).unwrap();
+            one.example.rows().zip(found).for_each(|(row, value)| values[row] = value.into());
+            values
+        };
+        let reference: Vec<Vec<f64>> = step.rollouts.iter().zip(&seen).map(scored).collect();
         let batch: Vec<Sequence<'_>> =
             step.rollouts.iter().zip(&reference).map(|(one, reference)| one.sequence(reference)).collect();
         let made = advantages(&batch, &knobs).unwrap();
         let (mut gradients, mut whole, mut logprobs) = (Gradients::default(), 0.0, 0.0f64);
-        for (place, one) in step.rollouts.iter().enumerate() {
-            let targets: Vec<u32> = one.example.targets().collect();
+        let mut from_server = 0.0;
+        for (place, (one, seen)) in step.rollouts.iter().zip(&seen).enumerate() {
+            let targets: Vec<u32> = seen.targets().collect();
             let (new, _) =
-                token_logprobs(&learner.logits(&[&one.example]).unwrap(), &targets, knobs.temperature)
-                    .unwrap();
+                token_logprobs(&learner.logits(&[seen]).unwrap(), &targets, knobs.temperature).unwrap();
             let prox: Vec<f64> = new.to_vec1::<f32>().unwrap().into_iter().map(f64::from).collect();
             logprobs = logprobs.max(apart(prox.iter().copied(), one.at(&one.prox)));
+            // The server's stand at the token, the trainer's at the row before it.
+            let server = one.example.rows().map(|row| one.behaviour[row + 1]);
+            from_server += prox.iter().zip(server).map(|(one, other)| (one - other).abs()).sum::<f64>();
             let packed = pack(&batch, &made, &[place]);
             let (loss, _) = policy_loss(&new, &packed.with_prox(&prox), &knobs).unwrap();
             let loss = (loss * knobs.scale(prox.len(), made.trained, step.rollouts.len())).unwrap();
@@ -204,13 +216,15 @@ fn the_released_trainers_steps_are_those_of_this_one() {
             .step(&gradients, 1.0)
             .unwrap();
         println!(
-            "| {number} | {}, {} | {different:.1e} | {:.6} | {loss:.6} | {whole:.6} | {logprobs:.1e} | {:.5} | {norm:.5} |",
+            "| {number} | {}, {} | {different:.1e} | {:.6} | {loss:.6} | {whole:.6} | {logprobs:.1e}, {:.2} | {:.5} | {norm:.5} |",
             step.rollouts.len(),
             made.trained,
             step.loss,
+            from_server / made.trained as f64,
             step.grad_norm
         );
         assert!(different < 1e-3, "step {number}: advantages are {different} apart");
+        assert!(logprobs < 1e-3, "step {number}: log-probabilities are {logprobs} apart");
         assert!((loss - step.loss).abs() < 1e-4, "step {number}: {loss} here, {} there", step.loss);
         assert!(
             (norm / step.grad_norm - 1.0).abs() < 1e-2,

@@ -104,4 +104,4 @@ fn every_difference_has_a_source_a_setting_and_tests_that_exist() {
 }
 
 /// Figures of the log that a difference is about where no setting changes it, and a setting of the release's engine.
-const LOGGED: [&str; 3] = ["kappa", "unrewarded", "whole_attention"];
+const LOGGED: [&str; 4] = ["kappa", "unrewarded", "whole_attention", "lost_groups"];

@@ -2,8 +2,8 @@
 
 The released train.py reads attributes of the `paravt:` block, which the configuration hands over as a dict; here
 the block is merged into the release's own schema first. The released workflow asks for the text of a sub-agent by a
-method that the release lacks; it is added. With $PARAVT_WHOLE_ATTENTION the trainer's attention reaches back over
-frames.
+method that the release lacks; it is added, but for $PARAVT_LOST_GROUPS. With $PARAVT_WHOLE_ATTENTION the trainer's
+attention reaches back over frames.
 """
 
 import torch  # isort: skip
@@ -69,7 +69,8 @@ def batches(self, data):
     return made
 
 
-SubagentManager._extract_completion = completion
+if os.environ.get("PARAVT_LOST_GROUPS") != "1":
+    SubagentManager._extract_completion = completion
 if os.environ.get("PARAVT_WHOLE_ATTENTION") == "1":
     FSDPEngine._prepare_mb_list = batches
 StatsLogger.commit = commit

@@ -184,10 +184,10 @@ mod tests {
     /// A setting without a place in the configuration would be kept from AReaL in silence.
     #[test]
     fn every_setting_has_its_place() {
-        let settings = json!(Settings { whole_attention: true, ..Settings::default() });
+        let settings = json!(Settings { whole_attention: true, lost_groups: true, ..Settings::default() });
         assert!(KEYS.iter().all(|(setting, _)| settings.pointer(setting).is_some()));
-        // Of the suite, of the number of GPUs and of an environment variable.
-        let elsewhere = ["steps", "pick", "trainers", "whole_attention"];
+        // Of the suite, of the number of GPUs and of environment variables.
+        let elsewhere = ["steps", "pick", "trainers", "whole_attention", "lost_groups"];
         let names = settings.as_object().unwrap().keys().filter(|name| !elsewhere.contains(&name.as_str()));
         for name in names {
             assert!(KEYS.iter().any(|(setting, _)| setting[1..].split('/').next() == Some(name)), "{name}");

@@ -81,6 +81,9 @@ impl Job {
         if self.settings.whole_attention {
             env.insert("PARAVT_WHOLE_ATTENTION".to_owned(), "1".to_owned());
         }
+        if self.settings.lost_groups {
+            env.insert("PARAVT_LOST_GROUPS".to_owned(), "1".to_owned());
+        }
         extend(&mut env, &self.environment);
         env
     }

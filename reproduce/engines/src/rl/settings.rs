@@ -63,6 +63,10 @@ pub struct Settings {
     /// Let the trainer attend over the whole sequence; the release restarts attention at every frame token.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub whole_attention: bool,
+    /// Let an executed call end its rollout and lose its group, as the released workflow does: it calls a method that the
+    /// release lacks.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lost_groups: bool,
 }
 
 /// Parts of the constrained generation.
@@ -114,15 +118,17 @@ impl Default for Settings {
             reward: "f1".to_owned(),
             format_weight: 1.0,
             whole_attention: false,
+            lost_groups: false,
         }
     }
 }
 
+/// The mend that `lost_groups` leaves out.
+const MEND: &str = "the entry file adds SubagentManager._extract_completion, which the released workflow calls and no file \
+     defines: without it every group with an executed call is lost";
 /// What is done otherwise than by the release, whatever the settings.
-const DEVIATIONS: [&str; 11] = [
+const DEVIATIONS: [&str; 10] = [
     "an entry file merges the `paravt` block into its schema: the released train.py stops there on every rank",
-    "the entry file adds SubagentManager._extract_completion, which the released workflow calls and no file defines: \
-     without it every group with an executed call is lost",
     "the entry file writes each step as a line of JSON",
     "the release's two files of configuration and variables of the shell are merged into one file, with the values set that \
      --plan shows",
@@ -204,8 +210,11 @@ impl Settings {
              epochs, its README speaks of 700 steps and more, and the model card of ParaVT-8B of step 54",
             self.steps, self.pick
         );
-        let fixed = DEVIATIONS.map(str::to_owned).into_iter().chain([end]);
-        fixed.chain(differences("rl", self, &Self::default())).collect()
+        let mend = (!self.lost_groups).then_some(MEND);
+        let fixed = DEVIATIONS.into_iter().chain(mend).map(str::to_owned).chain([end]);
+        // Groups are lost by the release too.
+        let others = Self { lost_groups: false, ..self.clone() };
+        fixed.chain(differences("rl", &others, &Self::default())).collect()
     }
 }
 
@@ -227,6 +236,10 @@ mod tests {
     fn methods_have_the_names_of_the_paper() {
         let grpo = Settings::vanilla();
         assert_eq!((Settings::default().name(), grpo.name()), ("PARA-GRPO", "GRPO"));
-        assert_eq!(grpo.deviations().len(), DEVIATIONS.len() + 4);
+        assert_eq!(grpo.deviations().len(), DEVIATIONS.len() + 5);
+        let lost = Settings { lost_groups: true, ..grpo.clone() };
+        let mend: Vec<String> =
+            grpo.deviations().into_iter().filter(|one| !lost.deviations().contains(one)).collect();
+        assert_eq!(mend, [MEND]);
     }
 }

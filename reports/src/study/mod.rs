@@ -131,6 +131,8 @@ pub struct ArmScore {
     pub mean: f64,
     /// 95 % interval of that mean over the seeds.
     pub interval: Option<(f64, f64)>,
+    /// The mean over the splits of each seed.
+    pub of_seeds: Vec<(u64, f64)>,
 }
 
 /// Summary of one curve of one training, means over its seeds.
@@ -155,11 +157,13 @@ pub struct Curve {
 
 /// The curves that tell whether tool use and format survive.
 const SERIES: [&str; 6] = ["f_tau", "compliance", "kappa", "tool_success", "reward_accuracy", "flat_groups"];
-/// What the table of steps has beside them: the reward and its parts, how far the model went, and where its turns keep the
-/// form.
-const MORE_SERIES: [&str; 10] = [
+/// What the table of steps has beside them: the reward and its parts, groups that were asked and not trained on, how far the
+/// model went, and where its turns keep the form.
+const MORE_SERIES: [&str; 12] = [
     "reward",
     "reward_tool",
+    "groups_dropped",
+    "behaviour_weight",
     "kl",
     "length",
     "generated_tokens",

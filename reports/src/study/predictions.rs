@@ -160,10 +160,11 @@ pub(super) fn scores(arms: &[Arm]) -> Vec<ArmScore> {
     let figures = Figures { arms, trainings: &[] };
     let names = distinct(arms.iter().filter(|arm| !arm.runs.is_empty()).map(|arm| arm.name.as_str()));
     let score = |arm: &str| {
-        let values: Vec<f64> = figures.of(arm, ACCURACY).into_iter().map(|(_, value)| value).collect();
+        let of_seeds = figures.of(arm, ACCURACY);
+        let values: Vec<f64> = of_seeds.iter().map(|(_, value)| *value).collect();
         let interval = Effect::repetitions(&values, Support::Share).and_then(|effect| effect.interval());
         let mean = mean(&values).unwrap_or_default();
-        ArmScore { arm: arm.to_owned(), seeds: values.len(), mean, interval }
+        ArmScore { arm: arm.to_owned(), seeds: values.len(), mean, interval, of_seeds }
     };
     names.into_iter().map(score).collect()
 }

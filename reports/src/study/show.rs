@@ -1,7 +1,8 @@
 //! A study as tables and for a terminal.
 
 use super::{
-    ALL, Answer, Finding, MORE_SERIES, PairedEffect, Predicted, Question, SERIES, Study, Tested, value_at,
+    ALL, Answer, ArmScore, Finding, MORE_SERIES, PairedEffect, Predicted, Question, SERIES, Study, Tested,
+    value_at,
 };
 use crate::decide::unseen;
 use crate::export;
@@ -177,12 +178,24 @@ fn effort(study: &Study) -> Table {
         .table()
 }
 
+/// A line for each arm, and below it one for each of its seeds.
 fn arms(study: &Study) -> Table {
-    Table::of("arms", "Scores over seeds", &study.scores)
-        .text("arm", "arm", |score| score.arm.clone())
-        .count("seeds", "seeds", |score| score.seeds)
-        .share("score_percent", "score, %", |score| score.mean)
-        .share_ends([("low_percent", "95 % by seed, low"), ("high_percent", "high")], |score| score.interval)
+    let rows: Vec<(&ArmScore, Option<(u64, f64)>)> = study
+        .scores
+        .iter()
+        .flat_map(|score| {
+            let seeds = score.of_seeds.iter().map(move |seed| (score, Some(*seed)));
+            std::iter::once((score, None)).chain(seeds)
+        })
+        .collect();
+    Table::of("arms", "Scores over seeds", &rows)
+        .text("arm", "arm", |(score, _)| score.arm.clone())
+        .count("seed", "seed", |(_, seed)| seed.map(|(seed, _)| seed as usize))
+        .count("seeds", "seeds", |(score, seed)| seed.is_none().then_some(score.seeds))
+        .share("score_percent", "score, %", |(score, seed)| seed.map_or(score.mean, |(_, of_seed)| of_seed))
+        .share_ends([("low_percent", "95 % by seed, low"), ("high_percent", "high")], |(score, seed)| {
+            score.interval.filter(|_| seed.is_none())
+        })
         .table()
 }
 

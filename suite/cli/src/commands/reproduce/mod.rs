@@ -44,10 +44,12 @@ Recipes:
   paravt-nano-base   train the checkpoint that paravt-nano starts from
   paravt-paradox     what GRPO and PARA-GRPO make of a fragile format and a
                      strong tool prior in the same small model
+  paravt-paradox-release
+                     the same under defects of the released trainer
   paravt-8b          evaluate the published model, with and without tools
   paravt-8b-train    SFT and PARA-GRPO by the release's programs on eight GPUs,
                      then the evaluation
-  paravt-8b-grpo, paravt-8b-anchoring, paravt-8b-gating
+  paravt-8b-grpo, paravt-8b-grpo-lost, paravt-8b-anchoring, paravt-8b-gating
                      the same with a variant of the training
   paravt-8b-sft, paravt-8b-sequential
                      evaluate without reinforcement learning, or with one call at

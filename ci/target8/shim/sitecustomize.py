@@ -97,6 +97,14 @@ class Edited(importlib.machinery.SourceFileLoader):
         "paravt.rl.actor": (
             "class HierarchicalPPOActor(FSDPPPOActor):",
             "import rl_dump\n\n\n@rl_dump.dumped\nclass HierarchicalPPOActor(FSDPPPOActor):"),
+        # What becomes of each group, where $PARAVT_GROUPS names a file.
+        "areal.core.workflow_executor": (
+            "class GroupedRolloutWorkflow(RolloutWorkflow):",
+            "import rl_groups\n\n\n@rl_groups.noted\nclass GroupedRolloutWorkflow(RolloutWorkflow):"),
+        "paravt.rl.subagents.manager": (
+            "        if status == ToolCallStatus.SUCCESS:",
+            "        import rl_groups\n\n        rl_groups.called(status == ToolCallStatus.SUCCESS)\n"
+            "        if status == ToolCallStatus.SUCCESS:"),
     }
 
     @classmethod

@@ -57,11 +57,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 /// Opens a video by its header; decodes a picture.
 fn probe(path: &Path, media: Media) -> Result<(), String> {
-    let depth = match media {
-        Media::Video => Depth::Header,
-        Media::Image => Depth::Frames,
-    };
-    paravt_media::check(path, depth).map_err(|error| error.to_string())
+    if media == Media::Image
+        && let Ok(reader) = image::ImageReader::open(path).and_then(image::ImageReader::with_guessed_format)
+        && reader.format().is_some()
+    {
+        return reader.decode().map(drop).map_err(|error| error.to_string());
+    }
+    // A picture of a rarer format, too.
+    paravt_media::check(path, Depth::Header).map_err(|error| error.to_string())
 }
 
 /// Writes the rows that a fetch stage brought, for a recipe. Files of rows may lie in folders of their own.
@@ -118,5 +121,28 @@ fn print(done: &Materialized) {
         .for_each(|one| println!("  does not open: {}: {}", one.path, one.reason));
     if missing > SHOWN || unreadable > SHOWN {
         println!("  materialize.json lists all");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_opens_where_all_of_it_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.png");
+        let picture = image::RgbImage::from_fn(64, 48, |x, y| image::Rgb([x as u8, y as u8, (x * y) as u8]));
+        picture.save(&path).unwrap();
+        probe(&path, Media::Image).unwrap();
+        // One of another format than its name says opens as it does in PIL.
+        let other = folder.path().join("b.png");
+        picture.save_with_format(&other, image::ImageFormat::Jpeg).unwrap();
+        probe(&other, Media::Image).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        assert!(probe(&path, Media::Image).is_err());
+        std::fs::write(&path, "no picture").unwrap();
+        assert!(probe(&path, Media::Image).is_err());
     }
 }

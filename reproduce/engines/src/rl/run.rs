@@ -31,8 +31,6 @@ const SLOW: &str = "Computing reward timeout";
 const DROPPED: &str = "[paravt.data] missing video, skipping";
 /// Line of the trainer about its rows.
 const LOADED: &str = "Loaded ";
-/// Lost groups since the last step after which the training is stopped.
-const LOST_LIMIT: u64 = 20;
 /// Time between two health checks of the server.
 const HEALTH_PAUSE: Duration = Duration::from_secs(30);
 /// Failed health checks in a row after which the server is stopped.
@@ -252,7 +250,7 @@ impl Job {
                 return Ok(Attempt::Failed(failed(SERVER, why, server)));
             }
             let lost = trainer.count(LOST) - lost_before;
-            if lost > LOST_LIMIT {
+            if lost > self.settings.lost_limit() {
                 let why = format!("{lost} groups of answers were lost since the last step");
                 return Ok(Attempt::Failed(failed(TRAINER, why, trainer)));
             }

@@ -123,6 +123,8 @@ impl Default for Settings {
     }
 }
 
+/// Lost groups since the last step after which a training is stopped.
+const LOST_LIMIT: u64 = 20;
 /// The mend that `lost_groups` leaves out.
 const MEND: &str = "the entry file adds SubagentManager._extract_completion, which the released workflow calls and no file \
      defines: without it every group with an executed call is lost";
@@ -162,6 +164,11 @@ impl Settings {
             (false, true) => "GRPO with frame gating",
             (false, false) => "GRPO",
         }
+    }
+
+    /// Groups that may be lost since the last step: where executed calls lose theirs, twenty for each that a step needs.
+    pub(super) fn lost_limit(&self) -> u64 {
+        if self.lost_groups { LOST_LIMIT * self.prompts as u64 } else { LOST_LIMIT }
     }
 
     fn is_anchored(&self) -> bool {

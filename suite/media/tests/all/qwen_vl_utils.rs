@@ -9,8 +9,30 @@ use crate::files::{MEAN_DIFFERENCE, crop, differences, ffmpeg, outcome, referenc
 use paravt_media::{MediaError, Sampling, VideoFile, VideoRequest, fetch_video};
 use serde_json::{Value, json};
 
-/// Every kind of file the reader has to take, by name.
-fn videos(dir: &Path) -> Vec<(&'static str, PathBuf)> {
+/// Every kind of file that the reader has to take.
+const VIDEOS: [&str; 19] = [
+    "bframes.mkv",
+    "bt709.mp4",
+    "editlist.mp4",
+    "fullrange.mp4",
+    "h264.mp4",
+    "hevc.mp4",
+    "large.mp4",
+    "mpeg4.avi",
+    "nocues.mkv",
+    "odd.mp4",
+    "one.mp4",
+    "opengop.mp4",
+    "rotated.mp4",
+    "short.mp4",
+    "tenbit.mp4",
+    "truncated.mp4",
+    "upsidedown.mp4",
+    "vfr.mp4",
+    "vp9.webm",
+];
+
+fn make_videos(dir: &Path) {
     let at = |name: &str| dir.join(name);
     let x264 = ["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p"];
     let with = |extra: &[&'static str]| [&x264[..], extra].concat();
@@ -123,29 +145,6 @@ fn videos(dir: &Path) -> Vec<(&'static str, PathBuf)> {
     assert!(status.unwrap().success());
     let whole = std::fs::read(at("faststart.mp4")).unwrap();
     std::fs::write(at("truncated.mp4"), &whole[..whole.len() / 2]).unwrap();
-    let mut names = vec![
-        "h264.mp4",
-        "opengop.mp4",
-        "hevc.mp4",
-        "vp9.webm",
-        "odd.mp4",
-        "tenbit.mp4",
-        "bt709.mp4",
-        "fullrange.mp4",
-        "vfr.mp4",
-        "one.mp4",
-        "short.mp4",
-        "bframes.mkv",
-        "mpeg4.avi",
-        "large.mp4",
-        "rotated.mp4",
-        "upsidedown.mp4",
-        "editlist.mp4",
-        "nocues.mkv",
-        "truncated.mp4",
-    ];
-    names.sort_unstable();
-    names.into_iter().map(|name| (name, at(name))).collect()
 }
 
 /// Requests as (ours, Python's dictionary).
@@ -218,25 +217,38 @@ fn windows_of_files_with_uneven_streams_equal_torchcodec() {
 #[test]
 #[ignore = "needs Python and the ffmpeg program: run by ci/test"]
 fn frames_are_those_of_qwen_vl_utils() {
-    let dir = tempfile::tempdir().unwrap();
-    let videos = videos(dir.path());
-    let mut cases = Vec::new();
-    let mut ours = Vec::new();
-    for (name, path) in &videos {
-        for (number, (request, ele)) in requests().into_iter().enumerate() {
-            let patch = if number % 2 == 0 { 14 } else { 16 };
-            cases.push(json!({"video": path, "patch": patch, "ele": ele}));
-            ours.push((*name, path, VideoRequest { image_patch_size: patch, ..request }));
-        }
-    }
-    let out = reference(&python(), dir.path(), &cases);
+    // Videos and what Python makes of them are kept until this program or an environment is another.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("qwen-vl-utils");
+    let (program, python) = (std::env::current_exe().unwrap(), PathBuf::from(python()));
+    let asked = || {
+        VIDEOS.into_iter().flat_map(|name| {
+            requests().into_iter().enumerate().map(move |(number, (request, ele))| {
+                let image_patch_size = if number % 2 == 0 { 14 } else { 16 };
+                (name, VideoRequest { image_patch_size, ..request }, ele)
+            })
+        })
+    };
+    // ci/setup's, of an environment of its own.
+    let packages = python.ancestors().nth(2).map(|environment| environment.join(".peers"));
+    let packages = packages.filter(|packages| packages.exists()).unwrap_or_else(|| python.clone());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference.py");
+    let from = [program, script, packages];
+    paravt_files::make_once(&folder, &from, |folder| {
+        make_videos(folder);
+        let case = |(name, request, ele): (&str, VideoRequest, Value)| {
+            json!({"video": folder.join(name), "patch": request.image_patch_size, "ele": ele})
+        };
+        reference(&python.to_string_lossy(), folder, &asked().map(case).collect::<Vec<_>>());
+    })
+    .unwrap();
+    let out = folder.join("reference");
     let (mut compared, mut refused, mut worst) = (0, 0, 0.0f64);
-    for (number, (name, path, request)) in ours.iter().enumerate() {
+    for (number, (name, request, _)) in asked().enumerate() {
         let expected = outcome(&out, number);
-        let found = fetch_video(path, request);
+        let found = fetch_video(&folder.join(name), &request);
         if expected.get("raises").is_some() {
             // A damaged file may give us frames where the reference gives up, never the other way round.
-            let damaged = matches!(*name, "truncated.mp4" | "nocues.mkv");
+            let damaged = matches!(name, "truncated.mp4" | "nocues.mkv");
             assert!(found.is_err() || damaged, "{name} {request:?}: {expected}, but we found frames");
             refused += 1;
             continue;

@@ -141,6 +141,17 @@ impl Claims {
     }
 }
 
+/// What is to be known of the released trainer beside claims about its training, where one was judged.
+///
+/// # Errors
+/// The data file is damaged.
+pub(crate) fn defects(judged: &[Judged]) -> Result<Option<String>, PaperError> {
+    let is_judged = |claim: &Judged| {
+        claim.series.is_some() && !matches!(claim.verdict, Verdict::NotRun | Verdict::NotComparable(_))
+    };
+    judged.iter().any(is_judged).then(|| Ok(Claims::embedded()?.training.defects)).transpose()
+}
+
 /// The splits that both rows have a published value for.
 fn columns<'a>(paper: &'a PaperNumbers, rows: &'a [&str]) -> impl Iterator<Item = &'static str> + 'a {
     let has = |split: &str| rows.iter().all(|row| paper.value(row, split).is_ok_and(|value| value.is_some()));

@@ -20,6 +20,8 @@ pub(crate) struct Claimed {
     pub base_model: String,
     /// Least and largest number of its parameters.
     pub parameters: (u64, u64),
+    /// What its released code does otherwise than its paper says.
+    pub defects: String,
 }
 
 /// A statistic of a curve over all trainings that recorded it; `None` where none did. Trainings of the

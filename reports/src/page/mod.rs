@@ -92,7 +92,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             study => sections::study(report),
             scores => sections::scores(report),
             unread => sections::unread(report),
-            claims => sections::claims(report),
+            claims => sections::claims(report)?,
             windows => charts::windows(report),
             widths => charts::widths(report),
             training => charts::training(report, &ordered),

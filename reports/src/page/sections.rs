@@ -8,6 +8,7 @@ use super::methods;
 use super::visible::visible;
 use crate::Report;
 use crate::cells::Cell;
+use crate::claims;
 use crate::compare::{self, Flip, Pair};
 use crate::contrast::Contrast;
 use crate::decide::Verdict;
@@ -118,17 +119,17 @@ pub(super) fn published(report: &Report) -> Result<Value, PaperError> {
 }
 
 /// The claims that were judged, those whose runs do not measure them, and those without a run.
-pub(super) fn claims(report: &Report) -> Value {
+pub(super) fn claims(report: &Report) -> Result<Value, PaperError> {
     let (open, found): (Vec<_>, Vec<_>) =
         report.claims.iter().partition(|claim| claim.verdict == Verdict::NotRun);
     let (apart, judged): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|claim| matches!(claim.verdict, Verdict::NotComparable(_)));
     let (n_judged, n_apart, n_open) = (judged.len(), apart.len(), open.len());
     let shown = |claims: &[_]| html(&tables::claims(claims).whole());
-    context! {
+    Ok(context! {
         judged => shown(&judged), apart => shown(&apart), open => shown(&open),
-        n_judged, n_apart, n_open, n => report.claims.len(),
-    }
+        n_judged, n_apart, n_open, n => report.claims.len(), defects => claims::defects(&report.claims)?,
+    })
 }
 
 /// Planned comparisons: answers, and split by split where there are several.

@@ -410,6 +410,7 @@ fn trainings_of_other_models_are_not_compared_with_the_paper() {
     let runs = [toy];
     let page = page::page(&report(&runs), &runs, &page::Thumbnails::default()).unwrap();
     assert!(!page.contains("published-line\""), "no line of the 8B paper");
+    assert!(!page.contains("does not see the video"), "nor what the release's trainer does");
 }
 
 #[test]
@@ -424,6 +425,11 @@ fn trainings_are_repetitions_by_seed_or_ambiguous() {
     let seeds = [0.64, 0.65, 0.63].iter().zip(0..);
     let three: Vec<Run> = seeds.map(|(peak, seed)| run("s", para(Some(seed)), *peak)).collect();
     assert_eq!(verdict(&three), Verdict::Reproduced);
+    let page = page::page(&report(&three), &three, &page::Thumbnails::default()).unwrap();
+    assert!(
+        page.contains("does not see the video") && page.contains("loses every group"),
+        "beside its claims"
+    );
     let two = [run("b", para(None), 0.64), run("a", para(None), 0.2)];
     let back = [run("a", para(None), 0.2), run("b", para(None), 0.64)];
     let Verdict::NotComparable(why) = verdict(&two) else { panic!() };

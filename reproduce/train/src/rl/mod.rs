@@ -133,9 +133,9 @@ pub fn train(
     while progress.step < config.steps {
         let started = Instant::now();
         let seed = Seed::new("rl step", config.seed).numbered(progress.step as u64);
-        let rolled = runtime.block_on(roll(&roller, &task.prompts, config, seed, &mut progress.taken))?;
+        let mut rolled = runtime.block_on(roll(&roller, &task.prompts, config, seed, &mut progress.taken))?;
         let rolled_in = started.elapsed().as_secs_f64();
-        let mut figures = rolled.figures.clone();
+        let mut figures = std::mem::take(&mut rolled.figures);
         if !rolled.is_short {
             let factor = config.schedule.factor(progress.step, config.steps);
             figures.extend(update(&learner, &mut optimizer, factor, &scorers, &rolled, config)?);

@@ -55,6 +55,19 @@ impl RunPlan {
         &self.rules.switches
     }
 
+    /// Whether every token is the most probable one. What a server does without a temperature is its own choice.
+    pub fn is_greedy(&self) -> bool {
+        self.temperature == 0.0 && self.request.name_of("temperature").is_some()
+    }
+
+    /// Sampling temperature, or that the server's own holds.
+    pub fn temperature_text(&self) -> String {
+        match self.request.name_of("temperature") {
+            Some(_) => self.temperature.to_string(),
+            None => "of the server".to_owned(),
+        }
+    }
+
     /// Whether the model is shown nothing of the video.
     pub fn is_blind(&self) -> bool {
         self.probe == Some(Probe::Blind)
@@ -80,7 +93,7 @@ impl RunPlan {
 
     /// Warnings about these settings, for before the run.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
-        let repeated = (self.repeat > 1 && self.temperature == 0.0).then(|| {
+        let repeated = (self.repeat > 1 && self.is_greedy()).then(|| {
             let times = self.repeat;
             format!(
                 "--repeat {times} at temperature 0 asks the same {times} times: set --temperature above 0"

@@ -122,6 +122,10 @@ pub struct RequestSettings {
     /// Further fields of the request body.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub extra_body: Map<String, Value>,
+    /// Names that fields of the request body have at this server: `{"max_tokens": "max_completion_tokens"}`. A field whose
+    /// name is empty is left out.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub body_fields: BTreeMap<String, String>,
     /// Headers by name, each with the environment variable that holds its value. The value itself is
     /// never part of a plan.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -156,18 +160,36 @@ const RESERVED: [(&str, &str); 24] = [
     ("api_key", "$OPENAI_API_KEY or --header-env"),
 ];
 
+/// Body fields that servers name otherwise or refuse.
+const NAMED: [&str; 7] =
+    ["max_tokens", "temperature", "seed", "top_p", "top_k", "repetition_penalty", "stop"];
+
 /// Headers that the client writes itself.
 const RESERVED_HEADERS: [&str; 5] =
     ["content-type", "content-length", "host", "transfer-encoding", "connection"];
 
 impl RequestSettings {
     /// Names of its fields, which serde does not list in its errors where one is flattened.
-    pub(crate) const FIELDS: [&str; 7] =
-        ["top_p", "top_k", "repetition_penalty", "stop", "chat_template_kwargs", "extra_body", "header_env"];
+    pub(crate) const FIELDS: [&str; 8] = [
+        "top_p",
+        "top_k",
+        "repetition_penalty",
+        "stop",
+        "chat_template_kwargs",
+        "extra_body",
+        "body_fields",
+        "header_env",
+    ];
 
     /// Whether nothing is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// What a field of the request body is called at this server; `None` for one that is left out.
+    pub fn name_of<'a>(&'a self, field: &'a str) -> Option<&'a str> {
+        let name = self.body_fields.get(field).map_or(field, String::as_str);
+        (!name.is_empty()).then_some(name)
     }
 
     /// Checks values and names.
@@ -179,6 +201,17 @@ impl RequestSettings {
         for key in self.extra_body.keys() {
             if let Some((_, instead)) = RESERVED.iter().find(|(name, _)| name == key) {
                 return Err(format!("extra body: `{key}` is set by {instead}"));
+            }
+        }
+        for (field, name) in &self.body_fields {
+            if !NAMED.contains(&field.as_str()) {
+                let known = NAMED.join(", ");
+                return Err(format!("body field `{field}`: expected one of {known}"));
+            }
+            let own =
+                RESERVED.iter().any(|(reserved, _)| reserved == name && *name != "max_completion_tokens");
+            if (own && name != field) || self.extra_body.contains_key(name) {
+                return Err(format!("body field `{field}`: the name `{name}` is taken"));
             }
         }
         for (name, variable) in &self.header_env {
@@ -205,6 +238,7 @@ impl RequestSettings {
         let set = [
             ("chat_template_kwargs", !self.chat_template_kwargs.is_empty()),
             ("extra_body", !self.extra_body.is_empty()),
+            ("body_fields", !self.body_fields.is_empty()),
             ("header_env", !self.header_env.is_empty()),
         ];
         set.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect()
@@ -232,6 +266,9 @@ mod tests {
             (json!({"extra_body": {"messages": []}}), "`messages` is set by"),
             (json!({"extra_body": {"max_tokens": 5}}), "--max-tokens"),
             (json!({"extra_body": {"stream": true}}), "--stream"),
+            (json!({"body_fields": {"messages": ""}}), "expected one of max_tokens"),
+            (json!({"body_fields": {"seed": "temperature"}}), "`temperature` is taken"),
+            (json!({"body_fields": {"seed": "s"}, "extra_body": {"s": 1}}), "`s` is taken"),
             (json!({"header_env": {"Content-Type": "X"}}), "set by the client"),
             (json!({"header_env": {"a b": "X"}}), "header `a b`"),
         ] {
@@ -249,10 +286,20 @@ mod tests {
     #[test]
     fn fields_are_listed() {
         let full = json!({"top_p": 0.5, "top_k": 1, "repetition_penalty": 1.5, "stop": ["x"],
-            "chat_template_kwargs": {"a": 1}, "extra_body": {"min_p": 0.1}, "header_env": {"a": "A"}});
+            "chat_template_kwargs": {"a": 1}, "extra_body": {"min_p": 0.1},
+            "body_fields": {"temperature": ""}, "header_env": {"a": "A"}});
         let settings: RequestSettings = serde_json::from_value(full.clone()).unwrap();
         assert_eq!(serde_json::to_value(&settings).unwrap(), full);
         assert!(full.as_object().unwrap().keys().eq(&RequestSettings::FIELDS));
+    }
+
+    #[test]
+    fn fields_have_the_names_of_the_server() {
+        let named = json!({"body_fields": {"max_tokens": "max_completion_tokens", "temperature": ""}});
+        let settings: RequestSettings = serde_json::from_value(named).unwrap();
+        assert_eq!(settings.check(), Ok(()));
+        let names = ["max_tokens", "temperature", "seed"].map(|field| settings.name_of(field));
+        assert_eq!(names, [Some("max_completion_tokens"), None, Some("seed")]);
     }
 
     #[test]

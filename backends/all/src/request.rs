@@ -19,6 +19,11 @@ pub struct RequestFlags {
     /// Additional fields of every request body as a JSON object, e.g. {"min_p": 0.1} [default: none].
     #[arg(long, value_name = "JSON", value_parser = object)]
     extra_body: Option<Map<String, Value>>,
+    /// Name of a field of the request body at this server, e.g. max_tokens=max_completion_tokens; without a name the field is
+    /// left out, e.g. temperature=. Fields: max_tokens, temperature, seed, top_p, top_k, repetition_penalty, stop; repeatable
+    /// [default: none; max_completion_tokens where the server asks for it].
+    #[arg(long, value_name = "FIELD=NAME", value_parser = body_field)]
+    body_field: Vec<(String, String)>,
     /// Header of every request, and the environment variable that holds its value, e.g. X-Api-Key=MY_KEY; repeatable.
     /// Values are never written to a file [default: none].
     #[arg(long, value_name = "NAME=VARIABLE", value_parser = header)]
@@ -27,6 +32,11 @@ pub struct RequestFlags {
 
 fn object(text: &str) -> Result<Map<String, Value>, String> {
     serde_json::from_str(text).map_err(|error| format!("a JSON object is needed: {error}"))
+}
+
+fn body_field(text: &str) -> Result<(String, String), String> {
+    let (field, name) = text.split_once('=').ok_or("write it as FIELD=NAME")?;
+    Ok((field.trim().to_owned(), name.trim().to_owned()))
 }
 
 fn header(text: &str) -> Result<(String, String), String> {
@@ -47,6 +57,7 @@ impl RequestFlags {
             sampling: self.sampling.clone(),
             chat_template_kwargs: self.chat_template_kwargs.clone().unwrap_or_default(),
             extra_body: self.extra_body.clone().unwrap_or_default(),
+            body_fields: self.body_field.iter().cloned().collect(),
             header_env: self.header_env.iter().cloned().collect(),
         };
         settings.check().map_err(ConfigError::Request)?;

@@ -2,6 +2,7 @@
 //! each turn: it is copied once, and never looked at for characters to escape.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use paravt_suite::backend::Request;
@@ -17,7 +18,12 @@ pub(crate) struct Fixed {
     pub chat_template_kwargs: Map<String, Value>,
     /// Further fields; none that the suite writes itself.
     pub extra: Map<String, Value>,
+    /// Names that fields have at this server, empty for those that are left out.
+    pub names: BTreeMap<String, String>,
 }
+
+/// The field of the token limit, and its name at servers of reasoning models.
+pub(crate) const LIMIT: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
 /// The JSON of one chat completion request.
 pub(crate) fn build(model: &str, request: &Request, fixed: &Fixed, streams: bool) -> Vec<u8> {
@@ -29,24 +35,21 @@ pub(crate) fn build(model: &str, request: &Request, fixed: &Fixed, streams: bool
         comma(&mut out, index);
         write_message(&mut out, message);
     }
+    out.push(b']');
     let generation = &request.generation;
-    raw(&mut out, &format!("],\"max_tokens\":{},\"temperature\":", generation.max_tokens));
-    number(&mut out, generation.temperature);
-    for (name, value) in generation.sampling.numbers() {
-        match (value.as_u64(), value.as_f64()) {
-            (Some(whole), _) => raw(&mut out, &format!(",\"{name}\":{whole}")),
-            (None, Some(value)) => {
-                raw(&mut out, &format!(",\"{name}\":"));
-                number(&mut out, value);
-            }
-            (None, None) => {}
+    // The reference sends a temperature of `0`, not `0.0`; servers take both.
+    let temperature = match generation.temperature {
+        0.0 => json!(0),
+        other => json!(other),
+    };
+    let limits = [(LIMIT[0], json!(generation.max_tokens)), ("temperature", temperature)];
+    let more = [("stop", json!(generation.sampling.stop)), ("seed", json!(generation.seed))];
+    for (name, value) in limits.into_iter().chain(generation.sampling.numbers()).chain(more) {
+        let name = fixed.names.get(name).map_or(name, String::as_str);
+        let is_set = !value.is_null() && value != json!([]);
+        if is_set && !name.is_empty() {
+            field(&mut out, name, &value);
         }
-    }
-    if !generation.sampling.stop.is_empty() {
-        field(&mut out, "stop", &generation.sampling.stop);
-    }
-    if let Some(seed) = generation.seed {
-        raw(&mut out, &format!(",\"seed\":{seed}"));
     }
     if generation.logprobs {
         out.extend_from_slice(b",\"logprobs\":true,\"return_token_ids\":true");
@@ -238,15 +241,6 @@ fn string(out: &mut Vec<u8>, text: &str) {
     let _ = serde_json::to_writer(out, text);
 }
 
-fn number(out: &mut Vec<u8>, value: f64) {
-    // The reference sends `0`, not `0.0`; servers take both.
-    if value == 0.0 {
-        out.push(b'0');
-    } else {
-        let _ = serde_json::to_writer(out, &value);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -421,6 +415,18 @@ mod tests {
                 "chat_template_kwargs": {"enable_thinking": false}, "min_p": 0.1,
             })
         );
+    }
+
+    #[test]
+    fn fields_have_the_names_of_the_server_or_are_left_out() {
+        let messages = vec![Message::text(Role::User, "q")];
+        let request = Request::new(CallId::new("s", "turn0"), messages, Generation::greedy(8));
+        let names = [("max_tokens", "max_completion_tokens"), ("temperature", "")];
+        let names = names.map(|(field, name)| (field.to_owned(), name.to_owned())).into();
+        let fixed = Fixed { names, ..Fixed::default() };
+        let body: Value = serde_json::from_slice(&build("m", &request, &fixed, false)).unwrap();
+        let messages = json!([{"role": "user", "content": "q"}]);
+        assert_eq!(body, json!({"model": "m", "messages": messages, "max_completion_tokens": 8}));
     }
 
     #[test]

@@ -168,7 +168,11 @@ pub(crate) async fn watched_body(
     let body = read(&mut response, REFUSAL_BYTES, |_| Ok(false)).await;
     let body = body.map(|(body, _)| body).unwrap_or_default();
     let message = format!("{status}: {}", secrets.excerpt(&body));
-    let json: Value = serde_json::from_slice(&body).unwrap_or_default();
+    // Gemini's is in a list.
+    let json = match serde_json::from_slice(&body).unwrap_or_default() {
+        Value::Array(mut all) if all.len() == 1 => all.remove(0),
+        other => other,
+    };
     let error = if json["error"].is_object() { &json["error"] } else { &json };
     let said = words(error).or_else(|| words(&json));
     let said = said.unwrap_or_else(|| String::from_utf8_lossy(&body).into_owned());
@@ -253,8 +257,8 @@ fn class_of(status: u16, said: &str) -> ErrorClass {
 /// paravt/eval/driver.py `_completion_with_retry`), and vLLM's status 400 does not say that the request is at fault.
 const REFUSAL_TRIES: u32 = 3;
 
-/// Words of vLLM's refusals that a setting of the server causes, each with the remedy.
-const REMEDIES: [(&str, &str); 4] = [
+/// Words of refusals that a setting causes, of vLLM's server or of the request, each with the remedy.
+const REMEDIES: [(&str, &str); 7] = [
     (
         "may be provided in one prompt",
         "start the server with as many as the run sends, for vLLM --limit-mm-per-prompt '{\"video\": 1, \"image\": 1024}'",
@@ -267,8 +271,16 @@ const REMEDIES: [(&str, &str); 4] = [
         "--trust-request-mm-kwargs",
         "frames and their number are settings of a request: start the server with --trust-request-mm-kwargs",
     ),
+    // OpenAI and Azure: the value, the parameter; Anthropic.
+    ("'temperature' does not support", OWN_TEMPERATURE),
+    ("`temperature` is deprecated", OWN_TEMPERATURE),
+    (
+        "Unsupported parameter: '",
+        "give the field the server's name by --body-field FIELD=NAME, or leave it out by --body-field FIELD=",
+    ),
     ("--enable-auto-tool-choice", "start the server with --enable-auto-tool-choice and --tool-call-parser"),
 ];
+const OWN_TEMPERATURE: &str = "the model has a temperature of its own: leave the field out by --body-field temperature=, and greedy it is not";
 const MISSING_FILE: &str = "the server reads videos from its own disk: give it the data at the same path";
 
 /// What to change at the server that refused a request with this message; `None` where the message does not say.

@@ -33,6 +33,12 @@ pub struct OpenAiFlags {
     /// Maximum requests in flight over all servers; halved when a server is overloaded, then raised again.
     #[arg(long, default_value_t = REQUESTS, value_name = "N", value_parser = at_least_one, display_order = 43)]
     max_requests: usize,
+    /// Maximum requests of a minute over all servers, for one that counts them [default: no limit].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), display_order = 43)]
+    requests_per_minute: Option<u32>,
+    /// Maximum tokens of a minute over all servers, prompts and replies, for one that counts them [default: no limit].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), display_order = 43)]
+    tokens_per_minute: Option<u32>,
     /// Maximum size of one reply; a larger one is an error.
     #[arg(long, default_value_t = REPLY_BYTES, value_name = "BYTES", value_parser = at_least_one, display_order = 44)]
     max_reply_bytes: usize,
@@ -97,6 +103,8 @@ impl OpenAiFlags {
             ("--tries", self.tries.is_some()),
             ("--retry-pause", self.retry_pause != PAUSE),
             ("--max-requests", self.max_requests != REQUESTS),
+            ("--requests-per-minute", self.requests_per_minute.is_some()),
+            ("--tokens-per-minute", self.tokens_per_minute.is_some()),
             ("--max-reply-bytes", self.max_reply_bytes != REPLY_BYTES),
             ("--send-video-frames", self.send_video_frames),
             ("--stream", self.stream),
@@ -153,6 +161,8 @@ impl OpenAiFlags {
             max_tries,
             retry_pause: Duration::from_secs_f64(self.retry_pause),
             max_requests: self.max_requests,
+            requests_per_minute: self.requests_per_minute,
+            tokens_per_minute: self.tokens_per_minute,
             max_reply: self.max_reply_bytes,
             send_video_frames: self.send_video_frames,
             stream: self.stream,

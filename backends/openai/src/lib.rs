@@ -31,6 +31,7 @@ mod errors;
 mod flags;
 mod limit;
 mod models;
+mod pace;
 mod reply;
 mod secret;
 mod shown;
@@ -38,6 +39,7 @@ mod stream;
 mod wire;
 mod wordings;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,6 +52,7 @@ use paravt_hub::http::Client;
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, ErrorClass, Request};
 use paravt_suite::plan::RunPlan;
 use paravt_suite::settings::RequestSettings;
+use paravt_suite::tokens::PromptTokens;
 use rand::Rng as _;
 use reqwest::Response;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -67,6 +70,7 @@ use endpoints::{Endpoint, Endpoints};
 use errors::Failure;
 use limit::Limit;
 use models::Listed;
+use pace::Pace;
 use secret::Secrets;
 use stream::Stream;
 
@@ -87,6 +91,10 @@ pub struct Config {
     pub retry_pause: Duration,
     /// Maximum of requests in flight; fewer when the servers push back.
     pub max_requests: usize,
+    /// Requests of a minute over all servers.
+    pub requests_per_minute: Option<u32>,
+    /// Tokens of a minute over all servers, prompts and replies.
+    pub tokens_per_minute: Option<u32>,
     /// Maximum size of a reply in bytes.
     pub max_reply: usize,
     /// Ask vLLM for a video's frame count with each request (`media_io_kwargs`).
@@ -117,6 +125,8 @@ impl Config {
             max_tries: 3,
             retry_pause: Duration::from_millis(1500),
             max_requests: 64,
+            requests_per_minute: None,
+            tokens_per_minute: None,
             max_reply: 8 << 20,
             send_video_frames: false,
             stream: false,
@@ -137,10 +147,13 @@ pub struct OpenAi {
     client: Client,
     endpoints: Endpoints,
     limit: Limit,
+    pace: Pace,
     fixed: Fixed,
     secrets: Secrets,
     /// Replies are streamed: the user asks for it, or a server has parsed calls or reasoning out of one.
     streams: AtomicBool,
+    /// The token limit goes out as `max_completion_tokens`: a server has asked for that.
+    renames_limit: AtomicBool,
     /// What each server says of itself.
     about: Vec<About>,
     /// Whether the user was warned that a prompt may not reach the model whole.
@@ -181,13 +194,16 @@ impl OpenAi {
             client,
             endpoints,
             limit: Limit::new(config.max_requests),
+            pace: Pace::new(config.requests_per_minute, config.tokens_per_minute),
             fixed: Fixed {
                 send_video_frames: config.send_video_frames,
                 chat_template_kwargs: config.settings.chat_template_kwargs.clone(),
                 extra: config.settings.extra_body.clone(),
+                names: config.settings.body_fields.clone(),
             },
             secrets: Secrets::new(secrets),
             streams: AtomicBool::new(config.stream),
+            renames_limit: AtomicBool::new(false),
             about: Vec::new(),
             warned: AtomicBool::new(false),
             config,
@@ -416,15 +432,29 @@ impl OpenAi {
             return Err(BackendError::new(ErrorClass::BadRequest, message, 1));
         }
         let mut first_try = None;
-        let build = |streams| Bytes::from(body::build(&self.model, request, &self.fixed, streams));
+        let build = |streams, renames: bool| {
+            let [limit, other] = body::LIMIT.map(str::to_owned);
+            let mut fixed = Cow::Borrowed(&self.fixed);
+            if renames {
+                fixed.to_mut().names.insert(limit, other);
+            }
+            Bytes::from(body::build(&self.model, request, &fixed, streams))
+        };
         let mut streams = self.streams.load(Ordering::Relaxed);
-        let mut body = build(streams);
+        let mut renames = self.renames_limit.load(Ordering::Relaxed);
+        let mut body = build(streams, renames);
+        let forecast = if self.pace.counts_tokens() {
+            PromptTokens::of(request).total() + u64::from(request.generation.max_tokens)
+        } else {
+            0
+        };
         let mut tries = 0;
         let mut just_failed = None;
         let mut refused: Vec<Arc<Endpoint>> = Vec::new();
         loop {
             let permit = self.limit.acquire().await;
-            // The wait for a permit is the client's own.
+            self.pace.admit(forecast).await;
+            // These waits are the client's own.
             let started = *first_try.get_or_insert_with(Instant::now);
             let (endpoint, seat) = self.endpoints.open(request, just_failed.as_ref(), &refused);
             let outcome = self.try_once(&endpoint, request, &body, started).await;
@@ -434,12 +464,15 @@ impl OpenAi {
             match outcome {
                 Ok(mut completion) => {
                     endpoint.succeeded();
+                    if let Some(usage) = completion.usage {
+                        self.pace.counted(forecast, usage.prompt_tokens + usage.completion_tokens);
+                    }
                     // One server answers what others refused: these are at fault, not the request.
                     refused.iter().for_each(|other| other.failed());
                     if !streams && self.wants_stream(request, &completion) {
                         self.streams.store(true, Ordering::Relaxed);
                         streams = true;
-                        body = build(streams);
+                        body = build(streams, renames);
                         (tries, first_try) = (0, None);
                         continue;
                     }
@@ -460,6 +493,12 @@ impl OpenAi {
                     failure.is_final |= self.config.watched && self.is_alone() && failure.is_unreachable;
                     if failure.blames_server() {
                         endpoint.failed();
+                    }
+                    if !renames && self.wants_other_limit(&failure) {
+                        renames = true;
+                        body = build(streams, renames);
+                        tries -= 1;
+                        continue;
                     }
                     if failure.is_refusal() && refused.len() + 1 < self.endpoints.all().len() {
                         refused.push(endpoint);
@@ -483,6 +522,20 @@ impl OpenAi {
                 }
             }
         }
+    }
+
+    /// Whether a server refuses `max_tokens` and asks for `max_completion_tokens`, which means the same; the user is told
+    /// once.
+    fn wants_other_limit(&self, failure: &Failure) -> bool {
+        let [limit, other] = body::LIMIT;
+        let wants = failure.class == ErrorClass::BadRequest
+            && failure.said.contains(other)
+            && failure.said.replace(other, "").contains(limit)
+            && !self.fixed.names.contains_key(limit);
+        if wants && !self.renames_limit.swap(true, Ordering::Relaxed) {
+            tracing::warn!("the server takes no {limit}: the limit of tokens is sent as {other}");
+        }
+        wants
     }
 
     fn is_alone(&self) -> bool {

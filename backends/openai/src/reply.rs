@@ -102,10 +102,13 @@ fn emptied(completion: Completion, message: &str) -> Failure {
     Failure { reply: Some(Box::new(completion)), ..failure }
 }
 
-/// Token counts, where they are numbers in range.
+/// Token counts, where they are numbers in range. Gemini counts thoughts in the total alone
+/// (ai.google.dev/gemini-api/docs/openai).
 fn usage(usage: &Value) -> Option<Usage> {
     let prompt_tokens = count(&usage["prompt_tokens"]);
-    let completion_tokens = count(&usage["completion_tokens"]);
+    let total =
+        count(&usage["total_tokens"]).zip(prompt_tokens).map(|(total, prompt)| total.saturating_sub(prompt));
+    let completion_tokens = count(&usage["completion_tokens"]).max(total);
     let read = (prompt_tokens.is_some() || completion_tokens.is_some()).then(|| Usage {
         prompt_tokens: prompt_tokens.unwrap_or(0),
         completion_tokens: completion_tokens.unwrap_or(0),
@@ -350,6 +353,8 @@ mod tests {
         for (usage, wanted) in [
             (json!({"prompt_tokens": 10.0, "completion_tokens": 2}), Some((10, 2))),
             (json!({"prompt_tokens": -5, "completion_tokens": 2}), Some((0, 2))),
+            (json!({"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 40}), Some((10, 30))),
+            (json!({"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 0}), Some((10, 2))),
             (json!({"prompt_tokens": null}), None),
             (json!("many"), None),
         ] {

@@ -216,11 +216,13 @@ fn fit(run: &Run, rule: &Rule) -> Result<(), GateError> {
     if let Some(why) = Lost::of(&run.records).excess_over(&Lost::default()) {
         return Err(unfit(run, &format!("{why}: repair the data or the server and redo them with --resume")));
     }
-    if matches!(rule.score, ScoreRule::Exact { .. }) && run.manifest.plan.temperature > 0.0 {
-        let temperature = run.manifest.plan.temperature;
+    if matches!(rule.score, ScoreRule::Exact { .. }) && !run.manifest.plan.is_greedy() {
+        let temperature = run.manifest.plan.temperature_text();
         return Err(unfit(
             run,
-            &format!("--changed compares answers one by one, which needs temperature 0, not {temperature}"),
+            &format!(
+                "--changed compares answers one by one, which needs temperature 0, not one {temperature}"
+            ),
         ));
     }
     Ok(())

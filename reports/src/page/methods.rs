@@ -128,7 +128,7 @@ fn seeds(report: &Report, runs: &[&Run]) -> String {
     let of_run = |run: &&Run| {
         let plan = &run.manifest.plan;
         let seed = plan.seed.map_or_else(|| "no seed".to_owned(), |seed| format!("seed {seed}"));
-        format!("temperature {}, {seed}", plan.temperature)
+        format!("temperature {}, {seed}", plan.temperature_text())
     };
     let sampling: BTreeSet<String> = runs.iter().map(of_run).collect();
     let sampling: Vec<String> = sampling.into_iter().collect();

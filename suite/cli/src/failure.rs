@@ -129,6 +129,10 @@ pub(crate) fn in_run(error: &BackendError, then: Continue) -> Option<String> {
         ErrorClass::BadRequest if is_resumed && message.contains("404 Not Found") => format!(
             "{remedy}; a corrected --base-url continues with --resume, another --model requires a new --out"
         ),
+        // Fields and frames are settings of the run.
+        _ if is_resumed && (remedy.contains("--body-field") || remedy == TOO_MANY_BYTES) => {
+            format!("{remedy}, in a new --out")
+        }
         _ => format!("{remedy}; then {then}"),
     })
 }
@@ -140,23 +144,21 @@ fn of_call(class: ErrorClass, message: &str) -> Option<&'static str> {
         ErrorClass::Timeout => {
             Some("raise --request-timeout, or lower --concurrency if the server is overloaded")
         }
-        ErrorClass::RateLimited => Some("lower --concurrency or --max-requests"),
+        ErrorClass::RateLimited => Some(
+            "lower --concurrency or --max-requests, or give the server's limits by --requests-per-minute and \
+             --tokens-per-minute",
+        ),
         ErrorClass::Unauthorized => {
             Some("set OPENAI_API_KEY to a key of this server, or send another header with --header-env")
         }
         ErrorClass::BadRequest if message.contains("404 Not Found") => {
             Some("--model must be a model that the server lists (GET /v1/models), --base-url ends in /v1")
         }
-        ErrorClass::BadRequest if message.contains("max_completion_tokens") => Some(
-            "the API takes no max_tokens: leave it out of its requests, e.g. by a proxy that renames the field (LiteLLM)",
-        ),
         ErrorClass::BadRequest => paravt_backends::remedy(message),
         ErrorClass::Server if message.contains("--media-io-kwargs") => {
             Some("start the server with the flag that the message names")
         }
-        ErrorClass::ContextLength if message.contains("413 Payload") => {
-            Some("raise the limit of a request's size at the proxy (nginx: client_max_body_size)")
-        }
+        ErrorClass::ContextLength if message.contains("413 Payload") => Some(TOO_MANY_BYTES),
         ErrorClass::ContextLength => Some(LONGER),
         ErrorClass::Server => Some("look into the server's log for the cause"),
         ErrorClass::Malformed => {
@@ -173,6 +175,9 @@ fn of_call(class: ErrorClass, message: &str) -> Option<&'static str> {
         }
     }
 }
+
+const TOO_MANY_BYTES: &str =
+    "raise the limit of a request's size at the proxy (nginx: client_max_body_size), or lower --nframes";
 
 /// What to do about a conversation that does not fit.
 const LONGER: &str = "lower --nframes or --max-tokens, or serve the model with a longer context";

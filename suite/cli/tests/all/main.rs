@@ -18,6 +18,7 @@ mod full_disk;
 mod gate;
 mod generate;
 mod help;
+mod hosted;
 mod hub;
 mod import;
 mod interrupt;

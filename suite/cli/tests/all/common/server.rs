@@ -35,6 +35,9 @@ pub(crate) enum Fault {
     NoModel,
 }
 
+/// Status and body of a refusal.
+pub(crate) type Refusal = (u16, Value);
+
 /// Which requests fail.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Script {
@@ -48,6 +51,8 @@ pub(crate) struct Script {
     pub choice: BTreeMap<&'static str, Value>,
     /// What the server does to every answer before it sends it.
     pub rewrite: Option<fn(&mut Value)>,
+    /// Status and body in the place of an answer, for requests that it does not take.
+    pub refusal: Option<fn(&Value) -> Option<Refusal>>,
     /// What it answers to the text of the last message.
     pub reply: Option<fn(&str) -> String>,
 }
@@ -146,6 +151,9 @@ async fn complete(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: B
     let fault = if faults.is_empty() { None } else { faults[number % faults.len()] };
     let fault = shared.script.refuses.or(fault);
     let request = serde_json::from_slice(&body).unwrap();
+    if let Some((status, body)) = shared.script.refusal.and_then(|refusal| refusal(&request)) {
+        return (StatusCode::from_u16(status).unwrap(), Json(body)).into_response();
+    }
     let mut good = answer(&request);
     let streams = request["stream"] == true;
     for message in request["messages"].as_array().into_iter().flatten() {

@@ -1,0 +1,138 @@
+//! Hosted models, each a server that refuses and counts as its kind of API does: fields of the request, limits of bytes,
+//! tokens of thoughts, prices.
+
+use std::path::Path;
+use std::process::Output;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::common::server::{Script, Server};
+use crate::common::{self, bench, ok, stable_records, text};
+use paravt_suite::journal;
+use paravt_suite::record::Outcome;
+use serde_json::{Value, json};
+
+fn run(server: &Server, out: &Path, flags: &[&str]) -> Output {
+    let mut command = common::run(&["mmvu"], out, &server.base_url);
+    command.args(["--mode", "direct", "--concurrency", "1"]).args(flags).output().unwrap()
+}
+
+/// OpenAI's reasoning models (platform.openai.com/docs/guides/reasoning): the limit has another name, the temperature is
+/// the model's own.
+fn reasoning(request: &Value) -> Option<(u16, Value)> {
+    let error = |message: &str, param: &str| {
+        let kind = "invalid_request_error";
+        Some((
+            400,
+            json!({"error": {"message": message, "type": kind, "param": param, "code": "unsupported_value"}}),
+        ))
+    };
+    if !request["max_tokens"].is_null() {
+        let text = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
+        return error(text, "max_tokens");
+    }
+    if request.get("temperature").is_some_and(|value| value != 1) {
+        let text = "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is supported.";
+        return error(text, "temperature");
+    }
+    None
+}
+
+fn thoughts_of_openai(reply: &mut Value) {
+    reply["usage"] = json!({
+        "prompt_tokens": 1000, "completion_tokens": 500, "total_tokens": 1500,
+        "completion_tokens_details": {"reasoning_tokens": 450},
+    });
+}
+
+#[test]
+fn a_model_with_a_temperature_of_its_own_is_asked_without_one_and_priced() {
+    let script = Script { refusal: Some(reasoning), rewrite: Some(thoughts_of_openai), ..Script::default() };
+    let server = Server::start(script);
+    let dir = tempfile::tempdir().unwrap();
+    // The field of the limit is learnt; a temperature is the user's to give up.
+    let refused = run(&server, &dir.path().join("refused"), &[]);
+    assert_eq!(refused.status.code(), Some(4), "{}", text(&refused));
+    assert!(text(&refused).contains("--body-field temperature="), "{}", text(&refused));
+    let out = dir.path().join("run");
+    let answered = run(&server, &out, &["--body-field", "temperature="]);
+    assert!(answered.status.success(), "{}", text(&answered));
+    let said = text(&answered);
+    assert_eq!(said.matches("the limit of tokens is sent as max_completion_tokens").count(), 1, "{said}");
+    let body = server.latest.lock().unwrap().clone();
+    assert!(body.get("temperature").is_none() && body["max_completion_tokens"].is_u64(), "{body}");
+    let records = stable_records(&out.join("mmvu"));
+    assert!(records.iter().all(|record| record.error.is_none()));
+    let plan = journal::read_manifest(&out.join("mmvu")).unwrap().plan;
+    assert!(!plan.is_greedy(), "what the server does is its own choice");
+
+    let prices = dir.path().join("prices.toml");
+    std::fs::write(&prices, "currency = \"USD\"\n[models.scripted]\nprompt = 2\ncompletion = 10\n").unwrap();
+    let mut report = bench();
+    report.args(["report", "--json"]).arg(&out).arg("--prices").arg(&prices);
+    let found: Value = serde_json::from_slice(&ok(report).stdout).unwrap();
+    let expected = records.len() as f64 * (1000.0 * 2.0 + 500.0 * 10.0) / 1e6;
+    assert!((found["cells"][0]["price"]["tokens"].as_f64().unwrap() - expected).abs() < 1e-9, "{expected}");
+}
+
+#[test]
+fn names_given_are_sent_at_once() {
+    let server = Server::start(Script { refusal: Some(reasoning), ..Script::default() });
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--body-field", "max_tokens=max_completion_tokens", "--body-field", "temperature="];
+    let output = run(&server, dir.path(), &flags);
+    assert!(output.status.success() && !text(&output).contains("limit of tokens"), "{}", text(&output));
+    let wrong = run(&server, dir.path(), &["--body-field", "messages="]);
+    assert!(text(&wrong).contains("expected one of max_tokens"), "{}", text(&wrong));
+}
+
+/// Requests that the next server has seen.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+
+/// Gemini behind its OpenAI-compatible address (ai.google.dev/gemini-api/docs/openai): errors are lists.
+fn exhausted(_: &Value) -> Option<(u16, Value)> {
+    let error = json!([{"error": {
+        "code": 429, "message": "You exceeded your current quota.", "status": "RESOURCE_EXHAUSTED",
+    }}]);
+    (ASKED.fetch_add(1, Ordering::Relaxed) == 0).then_some((429, error))
+}
+
+fn thoughts_of_gemini(reply: &mut Value) {
+    reply["usage"] = json!({"prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1500});
+}
+
+#[test]
+fn thoughts_that_only_the_total_counts_are_counted_and_a_quota_is_waited_for() {
+    let script = Script { refusal: Some(exhausted), rewrite: Some(thoughts_of_gemini), ..Script::default() };
+    let server = Server::start(script);
+    let dir = tempfile::tempdir().unwrap();
+    let output =
+        run(&server, dir.path(), &["--tries", "3", "--retry-pause", "0", "--requests-per-minute", "60000"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let records = stable_records(&dir.path().join("mmvu"));
+    let mut calls = records.iter().flat_map(|record| &record.transcript.calls);
+    assert!(calls.all(|call| call.usage.unwrap().completion_tokens == 500));
+    assert_eq!(ASKED.load(Ordering::Relaxed), records.len() + 1, "the first one twice");
+}
+
+/// Anthropic behind its OpenAI-compatible address: a limit of bytes.
+fn too_large(request: &Value) -> Option<(u16, Value)> {
+    let error = json!({"type": "error", "error": {
+        "type": "request_too_large", "message": "Request exceeds the maximum size",
+    }});
+    (request.to_string().len() > 100_000).then_some((413, error))
+}
+
+#[test]
+fn a_request_above_the_limit_of_bytes_says_so_and_is_not_repeated() {
+    let server = Server::start(Script { refusal: Some(too_large), ..Script::default() });
+    let dir = tempfile::tempdir().unwrap();
+    let output = run(&server, dir.path(), &["--tries", "3"]);
+    let records = stable_records(&dir.path().join("mmvu"));
+    let refused: Vec<_> = records.iter().filter_map(|record| record.error.as_ref()).collect();
+    assert!(!refused.is_empty(), "{}", text(&output));
+    assert_eq!(server.requests.load(Ordering::Relaxed), records.len(), "none is repeated");
+    assert!(
+        records.iter().filter(|record| record.error.is_some()).all(|r| r.score.outcome == Outcome::Error)
+    );
+    assert!(text(&output).contains("--nframes"), "{}", text(&output));
+}

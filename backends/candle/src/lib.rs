@@ -10,6 +10,9 @@
 //! assert!(error.to_string().contains("nowhere"));
 //! ```
 
+// The lints of ci/test see the crate with the feature.
+#![cfg_attr(not(feature = "cuda"), deny(unused))]
+
 mod composed;
 mod cpu;
 #[cfg(feature = "cuda")]

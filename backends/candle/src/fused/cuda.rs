@@ -19,6 +19,7 @@ pub(crate) struct CudaLauncher {
 }
 
 /// An argument as a kernel has it.
+#[expect(clippy::large_enum_variant, reason = "a launch has a few, for as long as the call takes")]
 enum Value {
     Pointer(u64),
     Pointers([u64; MAX_POINTERS]),

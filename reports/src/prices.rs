@@ -71,13 +71,20 @@ impl Prices {
         }
     }
 
+    /// What so many tokens of prompts and of replies cost, by model.
+    pub fn of_tokens(&self, [prompt, completion]: [u64; 2]) -> impl Iterator<Item = (&str, f64)> {
+        let cost = move |price: &TokenPrices| {
+            (prompt as f64 * price.prompt + completion as f64 * price.completion) / 1e6
+        };
+        self.models.iter().map(move |(model, price)| (model.as_str(), cost(price)))
+    }
+
     /// What a run cost that sent and generated these tokens and ran for these hours of its GPUs.
     pub(crate) fn price(&self, model: &str, [prompt, completion]: [u64; 2], gpu_hours: Option<f64>) -> Price {
-        let of = |count: u64, price: f64| count as f64 * price / 1e6;
-        let tokens = self.models.get(model);
+        let tokens = self.of_tokens([prompt, completion]).find(|(priced, _)| *priced == model);
         Price {
             currency: self.currency.clone(),
-            tokens: tokens.map(|price| of(prompt, price.prompt) + of(completion, price.completion)),
+            tokens: tokens.map(|(_, cost)| cost),
             gpus: self.gpu_hour.and_then(|price| Some(price * gpu_hours?)),
         }
     }

@@ -8,7 +8,7 @@ use clap::CommandFactory as _;
 use paravt_reports::terminal::{Text, percent};
 use paravt_suite::backend::Backend;
 use paravt_suite::data::DataRoot;
-use paravt_suite::evaluate::{self, Evaluation, Prepared, RunError, RunOutcome, Workspace};
+use paravt_suite::evaluate::{self, Evaluation, Prepared, RunError, RunOutcome, WholeTime, Workspace};
 use paravt_suite::plan::RunPlan;
 use paravt_suite::runner::{self, Ended};
 use tokio::runtime::Runtime;
@@ -20,7 +20,7 @@ use crate::exit::Exit;
 use crate::failure::{self, Continue};
 use crate::logging;
 use crate::output;
-use crate::progress::RunProgress;
+use crate::progress::{RunProgress, in_words};
 use crate::registry::BackendArgs;
 use crate::signals::{self, Signal, SignalGuard};
 
@@ -150,6 +150,7 @@ pub(crate) async fn run_all(
         };
         eprintln!("{}", closing_line(&task, &under, &outcome));
         outcome.summary.unread.iter().for_each(|unread| eprintln!("{task}: {unread}"));
+        outcome.whole.iter().for_each(|whole| eprintln!("{task}: {}", whole_line(whole)));
         worst = worst.worse(conclude(&outcome, allow_partial, then));
         let obstacle = match outcome.ended {
             Ended::Finished => continue,
@@ -188,6 +189,12 @@ fn closing_line(task: &str, under: &str, outcome: &RunOutcome) -> String {
          errors {}, frame loss {}{short}){mark}",
         summary.n, summary.n_unparsed, summary.n_errors, summary.n_frame_loss
     )
+}
+
+/// What a whole split would take, after a part of it.
+fn whole_line(whole: &WholeTime) -> String {
+    let [least, most] = [whole.least, whole.most].map(in_words);
+    format!("at this rate all {} take {least} to {most} (95 %, from {} of them)", whole.answers, whole.timed)
 }
 
 /// Prints how to continue, where there is something to do.

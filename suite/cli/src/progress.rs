@@ -208,7 +208,7 @@ impl State {
 }
 
 /// A time as `7 s`, `1 min 30 s` or `2 h 1 min`.
-fn in_words(time: Duration) -> String {
+pub(crate) fn in_words(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds} s"),

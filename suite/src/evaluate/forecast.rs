@@ -23,6 +23,9 @@ pub struct Forecast {
     pub text_tokens: u64,
     /// Visual tokens of the first turns, where frames are sampled here.
     pub visual_tokens: u64,
+    /// Tokens of all prompts, fewest and most, and of all replies; no maximum where nothing limits them.
+    pub prompt_tokens: Range,
+    pub completion_tokens: Range,
     /// Frames of the first turns, where they are sampled here.
     pub frames: u64,
     /// Samples whose video gives no frames: missing, damaged or too short.
@@ -35,6 +38,9 @@ pub struct Forecast {
     /// What a user should know of data and settings before the run.
     pub warnings: Vec<String>,
 }
+
+/// Fewest and most.
+pub type Range = (u64, Option<u64>);
 
 /// Counts what a run would send. Sends nothing, writes nothing.
 ///
@@ -87,12 +93,22 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     let first = &samples[0];
     let times = plan.repeat as u64;
     let warnings = selected.warning.into_iter().chain(plan.warnings());
+    let calls = model_calls(samples.len() * plan.repeat, &plan, protocol);
+    let (text_tokens, visual_tokens) = (tokens::of_text(times * text_bytes), times * visual_tokens);
+    let first_turns = text_tokens + visual_tokens;
+    let of_frame = visual_tokens.div_ceil((times * frames).max(1));
+    let answers = times * samples.len() as u64;
+    let most = most_prompt_tokens(first_turns, answers, of_frame, &plan, protocol);
+    let replies =
+        calls.1.and_then(|calls| u64::try_from(calls).ok()?.checked_mul(u64::from(plan.max_tokens)));
     Ok(Forecast {
         protocol_hash: protocol.hash(),
         samples: samples.len(),
-        calls: model_calls(samples.len() * plan.repeat, &plan, protocol),
-        text_tokens: tokens::of_text(times * text_bytes),
-        visual_tokens: times * visual_tokens,
+        calls,
+        prompt_tokens: (first_turns, most),
+        completion_tokens: (answers, replies),
+        text_tokens,
+        visual_tokens,
         frames: times * frames,
         without_frames,
         system,
@@ -111,6 +127,32 @@ fn overview_of(policy: &FramePolicy, video: &Path) -> Result<(usize, u32, u32), 
     let size = policy.size.apply((facts.width, facts.height), 1.0, count);
     let (width, height) = size.map_err(MediaError::Request)?;
     Ok((count, width, height))
+}
+
+/// Most tokens of all prompts: each call sends its conversation again, after replies of `max_tokens` and calls for as many
+/// frames as the protocol allows. `None` where an agent's own loop, a sub-agent or an endless list of calls decides.
+fn most_prompt_tokens(
+    first_turns: u64,
+    answers: u64,
+    of_frame: u64,
+    plan: &RunPlan,
+    protocol: &Protocol,
+) -> Option<u64> {
+    if protocol.agent.is_some() {
+        return None;
+    }
+    if !protocol.offers_tool(&plan.mode) {
+        return Some(first_turns);
+    }
+    if plan.max_parallel == 0 || plan.crop == CropMode::Subagent {
+        return None;
+    }
+    let counts = [plan.max_turns, plan.max_parallel, protocol.tool.max_frames];
+    let [turns, parallel, frames] = counts.map(|count| count as u128);
+    let added = u128::from(plan.max_tokens) + parallel.checked_mul(frames)?.checked_mul(of_frame.into())?;
+    let again = turns.checked_mul(turns + 1)? / 2;
+    let all = u128::from(first_turns).checked_mul(turns + 1)?;
+    u64::try_from(all.checked_add(added.checked_mul(again)?.checked_mul(answers.into())?)?).ok()
 }
 
 /// Fewest and most model calls of a run.

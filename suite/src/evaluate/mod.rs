@@ -38,6 +38,7 @@ mod select;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod whole;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,10 +57,11 @@ use crate::task::Task;
 pub use crate::observer::{Event, Observer};
 pub use config::{ConfigError, RunConfig, Shard};
 pub use error::RunError;
-pub use forecast::{Forecast, forecast};
+pub use forecast::{Forecast, Range, forecast};
 pub use merge::{MergeError, Merged, merge};
 pub use prepared::{Prepared, RunOutcome, prepare};
 pub use texts::check_texts;
+pub use whole::WholeTime;
 
 /// One split to evaluate.
 pub struct Evaluation<'a> {

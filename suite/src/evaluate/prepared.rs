@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::manifest::{self, unix_seconds};
 use super::select::{self, Selected};
+use super::whole::{Times, WholeTime};
 use super::{Evaluation, Event, Observer, RunError, Workspace, check_texts};
 use crate::agent::{Agent, Reference};
 use crate::backend::{Backend, BackendInfo, Memory};
@@ -35,6 +36,8 @@ pub struct RunOutcome {
     pub failed: usize,
     /// The failed sample with the highest row.
     pub last_failed: Option<Record>,
+    /// After `--limit`: what the whole split would take.
+    pub whole: Option<WholeTime>,
 }
 
 /// A split that is ready to run: data read, directory locked, nothing written and no model loaded.
@@ -194,12 +197,14 @@ impl Prepared {
         let run = runner::run(agent, jobs, self.concurrency, journal, observer, answered_by, self.stop);
         // The journal is as it was before a write that failed: the run is incomplete, not lost.
         let (ended, journal) = run.await.map_err(RunError::NotWritten)?;
-        finish(&journal, &mut manifest, expected, ended, backend.memory()).map_err(|error| match error {
-            RunError::Journal(error @ (JournalError::Io { .. } | JournalError::Moved { .. })) => {
-                RunError::NotWritten(error)
-            }
-            error => error,
-        })
+        finish(&journal, &mut manifest, self.concurrency, ended, backend.memory()).map_err(
+            |error| match error {
+                RunError::Journal(error @ (JournalError::Io { .. } | JournalError::Moved { .. })) => {
+                    RunError::NotWritten(error)
+                }
+                error => error,
+            },
+        )
     }
 }
 
@@ -271,17 +276,19 @@ fn resume(
 fn finish(
     journal: &Journal,
     manifest: &mut Manifest,
-    expected: usize,
+    concurrency: usize,
     ended: Ended,
     memory: Option<Memory>,
 ) -> Result<RunOutcome, RunError> {
     journal.check_in_place()?;
     let selection = manifest.records_selected();
     let mut summing = Summing::new(&manifest.task, manifest.plan.switches(), &selection);
-    let (mut failed, mut last_failed, mut answered_by) = (0, None, None);
+    let expected = manifest.expected_records();
+    let (mut failed, mut last_failed, mut answered_by, mut times) = (0, None, None, Times::default());
     Stored::find(journal.dir())?.each(|records| {
         for record in records {
             summing.add(&record);
+            times.add(&record);
             if answered_by.is_none() {
                 answered_by = record.answered_by().map(str::to_owned);
             }
@@ -310,7 +317,10 @@ fn finish(
     summary.within_expected()?;
     journal::write_summary(journal.dir(), &summary)?;
     tracing::info!(?ended, records, failed, score = summary.headline().value, "run ended");
-    Ok(RunOutcome { ended, summary, expected, records, failed, last_failed })
+    let is_part = ended == Ended::Finished && manifest.selection.limit.is_some();
+    let answers = manifest.selection.split_rows * manifest.plan.repeat;
+    let whole = times.whole(answers, concurrency).filter(|_| is_part);
+    Ok(RunOutcome { ended, summary, expected, records, failed, last_failed, whole })
 }
 
 /// The summary of a run's records.

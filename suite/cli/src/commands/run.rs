@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use clap::builder::NonEmptyStringValueParser;
 use paravt_backends::RequestFlags;
-use paravt_reports::PaperNumbers;
 use paravt_reports::terminal::counted;
+use paravt_reports::{PaperNumbers, Prices};
 use paravt_suite::backend::Backend;
 use paravt_suite::code::CodeTool;
 use paravt_suite::data::DataRoot;
@@ -149,6 +149,10 @@ pub(crate) struct DispatchArgs {
     /// Print the number of calls and tokens and the first sample's texts; send nothing.
     #[arg(long)]
     dry_run: bool,
+    /// With --dry-run: TOML file with prices of a million tokens by model, as of `report --prices`; adds what the run may cost
+    /// [default: none].
+    #[arg(long, value_name = "FILE", requires = "dry_run")]
+    prices: Option<PathBuf>,
     /// Seconds that decoding one video may take for a sample, which then has lost its frames [default: 600].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     decode_timeout: Option<u64>,
@@ -385,10 +389,11 @@ pub(crate) fn execute_on(
 ) -> anyhow::Result<Ending> {
     let runtime = launch::runtime()?;
     if dispatch.dry_run {
+        let prices = dispatch.prices.as_deref().map(Prices::read).transpose()?;
         for run in runs {
             let forecast = evaluate::forecast(run, &workspace)?;
             forecast.warnings.iter().for_each(|warning| launch::warn(warning));
-            print_forecast(run, chosen, &forecast);
+            print_forecast(run, chosen, &forecast, prices.as_ref());
         }
         return Ok(Exit::Ok.into());
     }
@@ -406,8 +411,28 @@ pub(crate) fn execute_on(
     })
 }
 
+/// What a run may cost, for each model of the prices.
+fn cost_lines(forecast: &Forecast, prices: &Prices) -> Vec<String> {
+    let Forecast { prompt_tokens: (prompt, most_prompt), completion_tokens: (reply, most_reply), .. } =
+        *forecast;
+    let least = prices.of_tokens([prompt, reply]);
+    let most = most_prompt
+        .zip(most_reply)
+        .map(|(prompt, reply)| prices.of_tokens([prompt, reply]).collect::<Vec<_>>());
+    let range = |(index, (model, least)): (usize, (&str, f64))| {
+        let most = match &most {
+            Some(most) => {
+                format!("to {:.2} {}, every turn and reply used to its limit", most[index].1, prices.currency)
+            }
+            None => format!("{} or more: nothing limits the turns", prices.currency),
+        };
+        format!("cost by {model}: {least:.2} {most}")
+    };
+    least.enumerate().map(range).collect()
+}
+
 /// `--dry-run`: what would be sent.
-fn print_forecast(run: &Evaluation<'_>, chosen: &Chosen, forecast: &Forecast) {
+fn print_forecast(run: &Evaluation<'_>, chosen: &Chosen, forecast: &Forecast, prices: Option<&Prices>) {
     let Forecast { plan, samples, .. } = forecast;
     let calls = match forecast.calls {
         (fewest, Some(most)) => format!("{fewest} to {most}"),
@@ -433,6 +458,9 @@ fn print_forecast(run: &Evaluation<'_>, chosen: &Chosen, forecast: &Forecast) {
         "  first turns: about {} text tokens, {} visual tokens in {} frames",
         forecast.text_tokens, forecast.visual_tokens, forecast.frames
     );
+    for line in prices.into_iter().flat_map(|prices| cost_lines(forecast, prices)) {
+        println!("  {line}");
+    }
     if forecast.without_frames > 0 {
         println!(
             "  {} without usable frames (missing, damaged or too short video)",

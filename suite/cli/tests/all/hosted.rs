@@ -136,3 +136,33 @@ fn a_request_above_the_limit_of_bytes_says_so_and_is_not_repeated() {
     );
     assert!(text(&output).contains("--nframes"), "{}", text(&output));
 }
+
+#[test]
+fn a_dry_run_says_what_a_run_may_cost_and_a_part_of_it_how_long() {
+    let server = Server::start(Script::default());
+    let dir = tempfile::tempdir().unwrap();
+    // A reply's token costs 1 USD and a prompt's nothing: what is left is calls times tokens.
+    let prices = dir.path().join("prices.toml");
+    std::fs::write(&prices, "currency = \"USD\"\n[models.scripted]\nprompt = 0\ncompletion = 1e6\n").unwrap();
+    let prices = prices.to_str().unwrap();
+    let out = dir.path().join("run");
+    let dry = |mode: &[&str]| {
+        let mut command = common::run(&["mmvu"], &out, &server.base_url);
+        text(&ok(command.args(["--dry-run", "--max-tokens", "100", "--prices", prices]).args(mode)))
+    };
+    let asked = dry(&["--mode", "direct"]);
+    assert!(
+        asked.contains("cost by scripted: 6.00 to 600.00 USD, every turn and reply used to its limit"),
+        "{asked}"
+    );
+    let turns = dry(&["--max-turns", "2"]);
+    assert!(turns.contains("cost by scripted: 6.00 to 1800.00 USD"), "{turns}");
+    let endless = dry(&["--max-parallel", "0"]);
+    assert!(endless.contains("cost by scripted: 6.00 USD or more: nothing limits the turns"), "{endless}");
+    assert_eq!(server.requests.load(Ordering::Relaxed), 0);
+
+    let part = run(&server, &out, &["--limit", "5"]);
+    assert!(text(&part).contains("mmvu: at this rate all 6 take "), "{}", text(&part));
+    let whole = run(&server, &out, &["--resume"]);
+    assert!(!text(&whole).contains("at this rate"), "{}", text(&whole));
+}

@@ -92,6 +92,9 @@ pub enum Error {
          --base-url of a server elsewhere"
     )]
     NoGpu(&'static str),
+    /// Fewer GPUs than one server takes.
+    #[error("[serve] gpus = {each}: expected at least 1 and at most the {found} GPUs that are here")]
+    FewGpus { each: usize, found: usize },
     /// A split that does not exist.
     #[error(transparent)]
     Task(#[from] paravt_tasks::UnknownTask),

@@ -1,4 +1,4 @@
-//! The servers of a model: one for each GPU, or one on the CPU.
+//! The servers of a model: one for each GPU or group of GPUs, or one on the CPU.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -36,6 +36,9 @@ pub struct Serve {
     pub install: Option<String>,
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
+    /// GPUs of one server, over which it splits the model's tensors; the other GPUs have further servers.
+    #[serde(default = "one_gpu", skip_serializing_if = "is_one")]
+    pub gpus: usize,
     /// Port of the first server; that of the n-th after it is n more.
     #[serde(default = "first_port")]
     pub port: u16,
@@ -45,6 +48,15 @@ pub struct Serve {
     /// Seconds after which a server that does not pass `/health` is stopped.
     #[serde(default = "hang_seconds")]
     pub hang_seconds: u64,
+}
+
+fn one_gpu() -> usize {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn is_one(gpus: &usize) -> bool {
+    *gpus == 1
 }
 
 fn hang_seconds() -> u64 {
@@ -100,14 +112,25 @@ impl Engine {
         }
     }
 
-    /// The command of a recipe that names none.
-    fn command(self, has_gpu: bool) -> &'static str {
-        match (self, has_gpu) {
+    /// The command of a recipe that names none, for a server of so many GPUs.
+    fn command(self, gpus: usize) -> &'static str {
+        match (self, gpus) {
             (Self::Vllm, _) => "vllm serve {model} --dtype bfloat16",
             (Self::Sglang, _) => "python3 -m sglang.launch_server --model-path {model}",
-            (Self::Transformers, true) => "transformers serve {model} --device cuda",
-            (Self::Transformers, false) => "transformers serve {model} --device cpu",
+            (Self::Transformers, 0) => "transformers serve {model} --device cpu",
+            (Self::Transformers, 1) => "transformers serve {model} --device cuda",
+            // Layer by layer over the GPUs that it sees.
+            (Self::Transformers, _) => "transformers serve {model} --device auto",
             (Self::Candle, _) => "",
+        }
+    }
+
+    /// The flag that splits a model's tensors over GPUs, and its other names.
+    fn tensor_parallel(self) -> &'static [&'static str] {
+        match self {
+            Self::Vllm => &["--tensor-parallel-size", "-tp"],
+            Self::Sglang => &["--tp-size", "--tensor-parallel-size", "--tp"],
+            Self::Transformers | Self::Candle => &[],
         }
     }
 }
@@ -116,12 +139,28 @@ impl Fleet {
     /// The command of a server, with `{model}` in the place of the model.
     fn template(&self) -> &str {
         let given = self.serve.command.as_deref();
-        given.unwrap_or_else(|| self.serve.engine.command(!self.gpus.is_empty()))
+        given.unwrap_or_else(|| self.serve.engine.command(self.serve.gpus.min(self.gpus.len())))
+    }
+
+    /// The GPUs of each server; one server without any on the CPU.
+    ///
+    /// # Errors
+    /// Fewer GPUs than one server takes.
+    fn groups(&self) -> Result<Vec<&[String]>, Error> {
+        let each = self.serve.gpus;
+        if each == 0 || !self.gpus.is_empty() && self.gpus.len() < each {
+            return Err(Error::FewGpus { each, found: self.gpus.len() });
+        }
+        let groups: Vec<&[String]> = self.gpus.chunks_exact(each).collect();
+        Ok(if groups.is_empty() { vec![&[]] } else { groups })
     }
 
     /// SHA-256 over how a server of any model is started, its variables included; `None` for a model in this process.
     pub(crate) fn command_hash(&self) -> Option<String> {
-        let how = serde_json::json!([self.template(), self.serve.environment]);
+        let mut how = serde_json::json!([self.template(), self.serve.environment]);
+        if let (true, Some(how)) = (self.serve.gpus > 1, how.as_array_mut()) {
+            how.push(self.serve.gpus.into());
+        }
         (self.serve.engine != Engine::Candle).then(|| paravt_files::sha256(how.to_string()))
     }
 
@@ -130,7 +169,14 @@ impl Fleet {
         let text = self.template();
         let words = shlex::split(text).filter(|words| !words.is_empty());
         let words = words.ok_or_else(|| Error::Command(text.to_owned()))?;
-        Ok(words.into_iter().map(|word| word.replace("{model}", &self.model)).collect())
+        let mut words: Vec<String> =
+            words.into_iter().map(|word| word.replace("{model}", &self.model)).collect();
+        let flags = self.serve.engine.tensor_parallel();
+        let named = |word: &String| flags.iter().any(|flag| word.split('=').next() == Some(flag));
+        if let Some(flag) = flags.first().filter(|_| self.serve.gpus > 1 && !words.iter().any(named)) {
+            words.extend([(*flag).to_owned(), self.serve.gpus.to_string()]);
+        }
+        Ok(words)
     }
 
     /// The command of the servers as a shell would take it, without secrets; `{port}` stands for a server's port.
@@ -151,7 +197,8 @@ impl Fleet {
 
     /// Ports of all servers.
     pub fn ports(&self) -> Vec<u16> {
-        let numbers = 0..u16::try_from(self.gpus.len().max(1)).unwrap_or(u16::MAX);
+        let servers = self.groups().map_or(1, |groups| groups.len());
+        let numbers = 0..u16::try_from(servers).unwrap_or(u16::MAX);
         numbers.filter_map(|number| self.serve.port.checked_add(number)).collect()
     }
 
@@ -164,14 +211,16 @@ impl Fleet {
         let mut words = self.words()?.into_iter();
         let program = words.next().ok_or_else(|| Error::Command(String::new()))?;
         let args: Vec<String> = words.collect();
-        (0..self.gpus.len().max(1))
-            .map(|number| {
+        let groups = self.groups()?;
+        let numbered = groups.into_iter().enumerate();
+        numbered
+            .map(|(number, gpus)| {
                 let port = u16::try_from(number).ok().and_then(|number| self.serve.port.checked_add(number));
                 let port =
                     port.ok_or(Error::Port { port: self.serve.port, why: "is too high".to_owned() })?;
                 let mut env = self.serve.environment.clone();
-                if let Some(gpu) = self.gpus.get(number) {
-                    env.insert("CUDA_VISIBLE_DEVICES".to_owned(), gpu.clone());
+                if !gpus.is_empty() {
+                    env.insert("CUDA_VISIBLE_DEVICES".to_owned(), gpus.join(","));
                 }
                 if let Some(venv) = &self.venv {
                     env.insert("PATH".to_owned(), first_on_path(venv));
@@ -329,6 +378,36 @@ mod tests {
             fleet.command_line().unwrap(),
             "serve 'owner/a model' --limit '{\"image\": 8}' --host 127.0.0.1 --port {port}"
         );
+    }
+
+    #[test]
+    fn a_large_model_has_a_server_for_each_group_of_gpus() {
+        let all: Vec<String> = (0..8).map(|number| number.to_string()).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let of = |each, gpus: &[&str], command: &str| {
+            let mut fleet = fleet(command, gpus);
+            fleet.serve.gpus = each;
+            fleet
+        };
+        let four = of(4, &all, "vllm serve {model}");
+        let commands = four.commands().unwrap();
+        let [(8100, one), (8101, two)] = &commands[..] else { panic!("{commands:?}") };
+        assert_eq!(one.args[..4], ["serve", "owner/a model", "--tensor-parallel-size", "4"]);
+        let visible = [one, two].map(|command| command.env["CUDA_VISIBLE_DEVICES"].as_str());
+        assert_eq!(visible, ["0,1,2,3", "4,5,6,7"]);
+        assert_eq!(four.ports(), [8100, 8101]);
+        assert_ne!(four.command_hash(), of(1, &all, "vllm serve {model}").command_hash());
+        // What the command says itself is not said twice.
+        let own = of(2, &all[..2], "vllm serve {model} --tensor-parallel-size=2");
+        assert_eq!(own.commands().unwrap()[0].1.args.len(), 7);
+        // Three of eight are of no use to a server of three.
+        assert_eq!(of(3, &all, "vllm serve {model}").commands().unwrap().len(), 2);
+        let mut auto = of(2, &all[..4], "");
+        (auto.serve.command, auto.serve.engine) = (None, Engine::Transformers);
+        assert_eq!(auto.commands().unwrap()[1].1.args[2..4], ["--device", "auto"]);
+        let few = of(4, &all[..2], "vllm serve {model}").commands().unwrap_err().to_string();
+        assert!(few.contains("gpus = 4") && few.contains("at most the 2"), "{few}");
+        assert_eq!(of(4, &[], "serve").commands().unwrap().len(), 1, "on the CPU");
     }
 
     #[test]

@@ -29,11 +29,16 @@ impl Work for Fleet {
     fn title(&self) -> String {
         match self.serve.engine {
             Engine::Candle => format!("{} in this process (candle)", self.model),
-            engine => format!(
-                "{} on {}: one server for each GPU, or one on the CPU; started for each split",
-                self.model,
-                engine.as_str()
-            ),
+            engine => {
+                let each = match self.serve.gpus {
+                    1 => "GPU".to_owned(),
+                    gpus => format!("{gpus} GPUs"),
+                };
+                let (model, engine) = (&self.model, engine.as_str());
+                format!(
+                    "{model} on {engine}: one server for each {each}, or one on the CPU; started for each split"
+                )
+            }
         }
     }
 

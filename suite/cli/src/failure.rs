@@ -122,17 +122,23 @@ pub(crate) fn in_run(error: &BackendError, then: Continue) -> Option<String> {
     let is_resumed = then == Continue::Resume;
     Some(match class {
         // What the server can do about it, before the flags that a resumed run must leave alone.
-        ErrorClass::ContextLength if remedy == LONGER => {
-            let smaller = if is_resumed { "; or lower --nframes or --max-tokens in a new --out" } else { "" };
-            format!("serve the model with a longer context, then {then}{smaller}")
+        ErrorClass::ContextLength => {
+            let (larger, smaller) = match remedy {
+                LONGER => ("serve the model with a longer context", "--nframes or --max-tokens"),
+                _ => (
+                    "raise the limit of a request's size at the proxy (nginx: client_max_body_size)",
+                    "--nframes",
+                ),
+            };
+            let smaller =
+                if is_resumed { format!("; or lower {smaller} in a new --out") } else { String::new() };
+            format!("{larger}, then {then}{smaller}")
         }
         ErrorClass::BadRequest if is_resumed && message.contains("404 Not Found") => format!(
             "{remedy}; a corrected --base-url continues with --resume, another --model requires a new --out"
         ),
-        // Fields and frames are settings of the run.
-        _ if is_resumed && (remedy.contains("--body-field") || remedy == TOO_MANY_BYTES) => {
-            format!("{remedy}, in a new --out")
-        }
+        // A field is a setting of the run.
+        _ if is_resumed && remedy.contains("--body-field") => format!("{remedy}, in a new --out"),
         _ => format!("{remedy}; then {then}"),
     })
 }
@@ -241,13 +247,19 @@ mod tests {
             (ErrorClass::Server, "500 Internal Server Error: broken", "server's log"),
             (ErrorClass::Malformed, "the reply is not a chat completion", "--base-url is the chat API"),
             (ErrorClass::EmptyReply, "the reply has neither text nor tool calls", "paravt-bench ask"),
-            (ErrorClass::ContextLength, "413 Payload Too Large: <html>", "client_max_body_size"),
             (ErrorClass::TooLarge, "the reply is larger", "--max-reply-bytes"),
-            (ErrorClass::BadRequest, "400 Bad Request: use 'max_completion_tokens' instead", "max_tokens"),
         ] {
             let found = advice(class, message, Continue::Resume);
             assert!(found.contains(words) && found.ends_with("; then continue with --resume"), "{found}");
         }
+        let bytes = advice(ErrorClass::ContextLength, "413 Payload Too Large: <html>", Continue::Resume);
+        assert!(
+            bytes.contains("client_max_body_size), then continue with --resume; or lower --nframes"),
+            "{bytes}"
+        );
+        let own = "400 Bad Request: Unsupported value: 'temperature' does not support 0 with this model";
+        let own = advice(ErrorClass::BadRequest, own, Continue::Resume);
+        assert!(own.contains("--body-field temperature=") && own.ends_with("in a new --out"), "{own}");
         let missing = of_sample(SampleErrorClass::VideoMissing, "mlvu").unwrap();
         assert!(missing.contains("data check mlvu --decode"), "{missing}");
         let own = of_sample(SampleErrorClass::VideoMissing, "mine").unwrap();

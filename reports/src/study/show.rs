@@ -258,7 +258,9 @@ pub fn terminal(study: &Study) -> Text {
         col("peak"),
         col("end"),
     ]);
-    let lines = Lines::of(&view, &[18, 16, 6, 6, 6, 13]);
+    let longest = study.trainings.iter().map(|one| one.name.len()).max().unwrap_or_default();
+    let widths = [longest.max(18), 15, 5, 5, 5, 12];
+    let lines = Lines::of(&view, &widths);
     if view.rows > 0 {
         text.line("");
         text.line(lines.header());

@@ -27,6 +27,7 @@ impl Work for Reporting {
     fn run(&self, context: &mut StageContext<'_>) -> Result<Outcome, Error> {
         let runs: Vec<PathBuf> = context.runs.iter().filter(|folder| folder.is_dir()).cloned().collect();
         if runs.is_empty() {
+            (context.event)(Event::Note("no report: none of its evaluations has a result here"));
             return Ok(Outcome::Complete);
         }
         (context.event)(Event::Busy("reading the records and writing the report"));

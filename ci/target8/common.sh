@@ -1,5 +1,5 @@
-# Sourced by evaluate, train and night in the root of the checkout: where things are, the binary, a hub that ends with the
-# script, as does the folder `temporary`.
+# Sourced by evaluate, train, witness and night in the root of the checkout: where things are, the binary, a hub that ends
+# with the script, as does the folder `temporary`.
 # BENCH names the binary [default: built here].
 . ci/env.sh
 release=cf55249e391004b5aafea3f19cf5580d3517cb43
@@ -13,6 +13,20 @@ clone_release() {
   [ -d "$1/paravt" ] && return
   git clone --quiet https://github.com/EvolvingLMMs-Lab/ParaVT "$1"
   git -C "$1" checkout --quiet "$release"
+}
+
+# make_environment FOLDER: the versions of the release over the environment of ci/setup, whose torch it uses.
+make_environment() {
+  cmp -s ci/target8/requirements.txt "$1/.installed" && return
+  step an environment
+  "$PARAVT_VENV/bin/python" -m venv --clear --without-pip "$1"
+  "$PARAVT_VENV/bin/python" -c 'import site; print(site.getsitepackages()[0])' \
+    > "$("$1/bin/python" -c 'import site; print(site.getsitepackages()[0])')/base.pth"
+  "$PARAVT_VENV/bin/pip" --python "$1/bin/python" install -q --disable-pip-version-check --no-deps \
+    -r ci/target8/requirements.txt
+  printf '#!%s\nfrom torch.distributed.run import main\nmain()\n' "$1/bin/python" > "$1/bin/torchrun"
+  chmod +x "$1/bin/torchrun"
+  cp ci/target8/requirements.txt "$1/.installed"
 }
 
 # Serves what ci/target8/hub.py makes of its arguments.

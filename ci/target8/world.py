@@ -1,8 +1,9 @@
-"""The training world of paravt-nano as the release's training data: world.py NANO BASE FOLDER
+"""The training world of paravt-nano as the release's training data: world.py NANO BASE FOLDER [FRAMES]
 
 NANO is the stage `data` of `reproduce paravt-nano` and BASE its stage `base`. FOLDER/model is the base model, FOLDER/rows
-the parquet files with the published kind of paths, FOLDER/media what the published archives hold. The schema of the
-tool, the prompt of the sub-agent and the frames are those of the release's reinforcement learning, from its own code.
+the parquet files with the published kind of paths, FOLDER/media what the published archives hold. The schema of the tool,
+the prompt of the sub-agent and the frames are those of the release's reinforcement learning, from its own code. FRAMES is
+the most of an overview, as `max_frames` of the recipe [default: 8].
 """
 
 import json
@@ -19,18 +20,15 @@ from qwen_vl_utils import fetch_video
 from torchvision.transforms.functional import to_pil_image
 
 VIDEOS, PICTURES = "longvt_source/videor1", "selfqa"
-# As `max_frames` of train.toml.
-FRAMES = 8
-
 
 class World:
-    def __init__(self, nano, root):
-        self.nano, self.media = nano, root / "media"
+    def __init__(self, nano, root, frames):
+        self.nano, self.media, self.frames = nano, root / "media", frames
         (self.media / PICTURES).mkdir(parents=True, exist_ok=True)
         shutil.copytree(nano / "videos", self.media / VIDEOS, dirs_exist_ok=True)
         self.agent = HierarchicalAgentWorkflow.__new__(HierarchicalAgentWorkflow)
         self.agent.subagent_manager = SubagentManager("crop_video", {"crop_video": {}})
-        self.agent.config = HierarchicalAgentConfig(fps=1, max_frames=FRAMES, max_pixels=50176, min_pixels=784)
+        self.agent.config = HierarchicalAgentConfig(fps=1, max_frames=frames, max_pixels=50176, min_pixels=784)
         self.crop = CroppedVideoSubagent()
 
     def picture(self, name, image):
@@ -40,7 +38,7 @@ class World:
         return {"type": "image_url", "image_url": {"url": f"{PICTURES}/{path.name}"}}
 
     def overview(self, video):
-        images, parts, _ = self.agent.prepare_video_contents(str(self.nano / video), FRAMES)
+        images, parts, _ = self.agent.prepare_video_contents(str(self.nano / video), self.frames)
         images = iter(enumerate(images))
         name = pathlib.Path(video).stem
         return [part if part["type"] == "text" else self.picture("{}_{}".format(name, *(shown := next(images))), shown[1])
@@ -80,10 +78,11 @@ def published(video):
 
 
 def main():
-    nano, base, root = (pathlib.Path(name).resolve() for name in sys.argv[1:])
+    nano, base, root = (pathlib.Path(name).resolve() for name in sys.argv[1:4])
+    frames = int(sys.argv[4]) if len(sys.argv) > 4 else 8
     (root / "rows").mkdir(parents=True, exist_ok=True)
     shutil.copytree(base, root / "model", ignore=shutil.ignore_patterns("stage.json", "*.txt"))
-    world, rows = World(nano, root), {"selftrace_15k3": [], "tvg_6k3": []}
+    world, rows = World(nano, root, frames), {"selftrace_15k3": [], "tvg_6k3": []}
     for row in pyarrow.parquet.read_table(nano / "paravt_sft_nano.parquet")["messages"].to_pylist():
         asked = world.row(json.loads(row))
         if asked is None:

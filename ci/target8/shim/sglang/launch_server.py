@@ -127,6 +127,10 @@ def main():
         "/update_weights_from_distributed": engine.receive, "/update_weights_from_disk": from_disk,
         "/pause_generation": lambda _: engine.is_open.clear(), "/continue_generation": lambda _: engine.is_open.set()}
 
+    class Listener(http.server.ThreadingHTTPServer):
+        # A step of rollouts connects at once.
+        request_queue_size = 1024
+
     class Server(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             self.reply(200 if self.path in ("/health", "/v1/models") else 404, {"data": [{"id": arguments.model_path}]})
@@ -155,7 +159,7 @@ def main():
             pass
 
     print(f"{arguments.model_path} on {arguments.host}:{arguments.port}", flush=True)
-    http.server.ThreadingHTTPServer((arguments.host, arguments.port), Server).serve_forever()
+    Listener((arguments.host, arguments.port), Server).serve_forever()
 
 
 main()

@@ -27,7 +27,9 @@ impl Work for Reporting {
     fn run(&self, context: &mut StageContext<'_>) -> Result<Outcome, Error> {
         let runs: Vec<PathBuf> = context.runs.iter().filter(|folder| folder.is_dir()).cloned().collect();
         if runs.is_empty() {
-            (context.event)(Event::Note("no report: none of its evaluations has a result here"));
+            (context.event)(Event::Note(
+                "no report: none of the chosen evaluations has a result; --only takes them beside it",
+            ));
             return Ok(Outcome::Complete);
         }
         (context.event)(Event::Busy("reading the records and writing the report"));

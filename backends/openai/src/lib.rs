@@ -524,8 +524,8 @@ impl OpenAi {
         }
     }
 
-    /// Whether a server refuses `max_tokens` and asks for `max_completion_tokens`, which means the same; the user is told
-    /// once.
+    /// Whether a server rejects the parameter `max_tokens` in favour of `max_completion_tokens`. The first time is logged as
+    /// a warning.
     fn wants_other_limit(&self, failure: &Failure) -> bool {
         let [limit, other] = body::LIMIT;
         let wants = failure.class == ErrorClass::BadRequest

@@ -32,6 +32,7 @@ mod paper;
 mod prices;
 mod probes;
 mod protocols;
+mod published;
 mod question;
 mod repeats;
 pub mod rows;
@@ -105,7 +106,7 @@ pub struct Report {
 ///
 /// # Errors
 /// The published table lacks a named row.
-fn published(
+fn published_numbers(
     paper: &PaperNumbers,
     rows: &[Option<&str>],
     runs: &[RunDigest],
@@ -169,7 +170,7 @@ impl Report {
             Some(run).filter(plain).and(named)
         });
         let rows: Vec<Option<&str>> = rows.collect();
-        let published = published(&paper, &rows, &sorted)?;
+        let published = published_numbers(&paper, &rows, &sorted)?;
         let cell = |((run, row), published): ((&RunDigest, &Option<&str>), Option<f64>)| {
             cells::cell(run, row.zip(published), &settings)
         };

@@ -12,7 +12,7 @@ use crate::prices::Price;
 use crate::rows::Spread;
 use crate::table::{col, interval, tenths};
 use crate::terminal::{Detail, Lines, Text, Tone, counted, percent};
-use crate::{Cell, Report, cell_text, sections, study, tables};
+use crate::{Cell, Report, cell_text, published, sections, study, tables};
 
 /// The report for a terminal: one line per run; with [`Detail::Full`] a section for each.
 pub fn terminal(report: &Report, detail: Detail) -> Text {
@@ -36,6 +36,7 @@ pub fn terminal(report: &Report, detail: Detail) -> Text {
             notes(&mut text, cell);
         }
     }
+    published::show(&mut text, report);
     if report.study.is_none() {
         report.contrasts.iter().for_each(|contrast| text.line(contrast.sentence()));
     }

@@ -3,18 +3,18 @@
 use crate::cells::Cell;
 use crate::claims::Judged;
 use crate::group_score::GroupScore;
-use crate::paper::{PaperNumbers, SPLITS};
+use crate::paper::PaperNumbers;
 use crate::rows::{calls, samples_in_full};
 use crate::runs::Run;
 use crate::table::{ColumnFormat, Table, TableBuilder};
 use crate::tone::Tone;
-use crate::{Report, cell_text, sections};
+use crate::{Report, cell_text, published, sections};
 
 /// Every table of a report, in the order in which they are shown.
 pub fn all(report: &Report, paper: &PaperNumbers) -> Vec<Table> {
     let mut tables = vec![
         scores(report),
-        published(&lines(report, paper)),
+        published::table(&published::lines(report, paper)),
         breakdowns(report),
         losses(report),
         tools(report),
@@ -92,72 +92,6 @@ pub(crate) fn scores(report: &Report) -> Table {
             (cell_text::short_verdict(cell).0.to_owned(), cell_text::short_verdict(cell).1)
         })
         .table()
-}
-
-/// One line of the published table, or of ours below it.
-pub(crate) struct Line<'a> {
-    name: String,
-    /// All of our cells may stand beside the published ones, or none; `None` for a published line.
-    pub comparable: Option<bool>,
-    cells: Vec<&'a Cell>,
-    /// Percent, by position of the split.
-    published: [Option<f64>; SPLITS.len()],
-}
-
-/// The published table with ours below it.
-pub(crate) fn published(lines: &[Line<'_>]) -> Table {
-    let mut table =
-        Table::of("published", "Published table and ours", lines)
-            .text("model", "model", |line| line.name.clone());
-    for (position, (split, _)) in SPLITS.into_iter().enumerate() {
-        table = table.real(split, split, |line| {
-            let cell = line.cells.iter().find(|cell| cell.task == split && cell.score().is_some());
-            line.published[position].or(cell.map(|cell| 100.0 * cell.over_samples().0))
-        });
-        table = table.shown_as(ColumnFormat::Percent);
-    }
-    let words = |comparable| if comparable { "comparable" } else { "not comparable" };
-    table
-        .text("comparable", "beside the published", |line| {
-            line.comparable.map(|comparable| words(comparable).to_owned())
-        })
-        .table()
-}
-
-/// The published lines, then ours: cells of one label, or of one model and use of tools (a recipe may address splits in
-/// different modes of either kind), share a line; a split that is there already begins another.
-pub(crate) fn lines<'a>(report: &'a Report, paper: &PaperNumbers) -> Vec<Line<'a>> {
-    let theirs = |model: &str| Line {
-        name: model.to_owned(),
-        comparable: None,
-        cells: Vec::new(),
-        published: SPLITS.map(|(split, _)| paper.value(model, split).ok().flatten()),
-    };
-    let mut lines: Vec<Line<'_>> = paper.models().into_iter().map(theirs).collect();
-    for cell in &report.cells {
-        let name = match &cell.label {
-            Some(label) => format!("ours: {label} ({})", cell.profile),
-            None => {
-                let tools = if cell.offers_tool { "with tools" } else { "no tools" };
-                format!("ours: {}, {tools} ({})", cell.model, cell.profile)
-            }
-        };
-        let name = match cell.probe {
-            Some(probe) => format!("{name}, probe {probe}"),
-            None => name,
-        };
-        let numbered = |number: usize| if number == 1 { name.clone() } else { format!("{name}, {number}") };
-        let comparable = Some(cell.is_comparable());
-        let taken = |line: &Line<'_>| line.cells.iter().any(|other| other.task == cell.task);
-        let same = |line: &Line<'_>, name: &String| line.name == *name && line.comparable == comparable;
-        let free = |name: &String| !lines.iter().any(|line| same(line, name) && taken(line));
-        let name = (1..).map(numbered).find(free).unwrap_or_default();
-        match lines.iter_mut().find(|line| same(line, &name)) {
-            Some(line) => line.cells.push(cell),
-            None => lines.push(Line { name, comparable, cells: vec![cell], published: [None; SPLITS.len()] }),
-        }
-    }
-    lines
 }
 
 /// The breakdowns of the benchmarks, and after them those by what was measured.

@@ -13,6 +13,7 @@ use crate::compare::{self, Flip, Pair};
 use crate::contrast::Contrast;
 use crate::decide::Verdict;
 use crate::paper::{PaperError, PaperNumbers};
+use crate::published;
 use crate::runs::Run;
 use crate::section::Section;
 use crate::sections;
@@ -111,10 +112,10 @@ pub(super) fn own(report: &Report) -> Vec<Value> {
 
 /// The published table with what may stand in it, and apart from it what may not.
 pub(super) fn published(report: &Report) -> Result<Value, PaperError> {
-    let lines = tables::lines(report, &PaperNumbers::embedded()?);
+    let lines = published::lines(report, &PaperNumbers::embedded()?);
     let (apart, lines): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line.comparable == Some(false));
     let (ours, n_apart) = (lines.iter().any(|line| line.comparable.is_some()), apart.len());
-    let shown = |lines: &[_]| html(&tables::published(lines).whole());
+    let shown = |lines: &[_]| html(&published::table(lines).whole());
     Ok(context! { table => shown(&lines), apart => shown(&apart), ours, n_apart })
 }
 

@@ -58,6 +58,12 @@ fn both_protocols_stand_beside_the_published_pair() {
     assert_eq!(*why, ["1087 distinct videos, published 1122"], "the made-up rows, and nothing else");
 
     let said = terminal(&report, Detail::Brief).to_string();
+    let (_, grid) = said.split_once("published, and ours").expect(&said);
+    let grid: Vec<Vec<&str>> = grid.lines().take(5).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(grid[1][..6], ["Conan-7B", "55.5", "62.8", "54.5", "38.2", "59.2"]);
+    assert!(grid[2].contains(&"59.0x"), "{said}");
+    assert!(grid[3].starts_with(&["by", "its", "authors"]) && grid[3].contains(&"63.4"), "{said}");
+    assert!(grid[4].contains(&"64.0x"), "by the authors' extraction: {said}");
     assert!(said.contains("  Conan-7B mlvu: 59.2 and 63.4; 59.0 and 64.0, +5.0 ("), "{said}");
     assert!(said.contains("what differs: the table asks in ParaVT's prompt"), "{said}");
     let row = "| Conan-7B | MLVU (dev) | 59.2 | 63.4 | +4.2 | 59.0 | 64.0 |";

@@ -16,6 +16,7 @@ pub mod cluster;
 pub mod driver;
 pub mod environments;
 mod error;
+mod fit;
 pub mod graph;
 mod host;
 pub mod mixture;
@@ -37,6 +38,7 @@ mod verdict;
 pub mod work;
 
 pub use error::{Error, RecipeError};
+pub use fit::Cards;
 pub use needs::{Estimate, Preflight};
 pub use options::GraphOptions;
 pub use progress::Progress;

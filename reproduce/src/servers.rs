@@ -179,6 +179,14 @@ impl Fleet {
         Ok(words)
     }
 
+    /// The value of a flag of the command.
+    pub(crate) fn flag(&self, name: &str) -> Option<String> {
+        let words = self.words().ok()?;
+        let (place, word) =
+            words.iter().enumerate().find(|(_, word)| word.split('=').next() == Some(name))?;
+        word.split_once('=').map(|(_, value)| value.to_owned()).or_else(|| words.get(place + 1).cloned())
+    }
+
     /// The command of the servers as a shell would take it, without secrets; `{port}` stands for a server's port.
     ///
     /// # Errors

@@ -6,12 +6,14 @@ WORLD is what `paravt-bench data make` wrote, MODEL a model folder. FOLDER gets 
 the file names of tasks/*/benchmark.toml: rows, zip archives, parts of tar archives. With TRAINING, what
 ci/target8/world.py wrote, also the rows and media of the training and the base model. Prints the address, then answers the
 hub's routes (revision, tree, resolve with ranges) until it is killed. Gated repositories want the token `of-this-test`.
+MODELS names the models that it has [default: ParaVT/ParaVT-8B].
 """
 
 import hashlib
 import http.server
 import io
 import json
+import os
 import pathlib
 import shutil
 import sys
@@ -108,8 +110,9 @@ def build(world, model, folder, training=None):
             continue
         build_split(spec, world, folder / "datasets" / name)
         repositories[f"datasets/{name}"] = spec["hub"].get("gated", False)
-    shutil.copytree(model, folder / MODEL, dirs_exist_ok=True)
-    repositories[MODEL] = False
+    for name in os.environ.get("MODELS", MODEL).split():
+        shutil.copytree(model, folder / name, dirs_exist_ok=True)
+        repositories[name] = False
     if training:
         build_training(training, folder)
         repositories |= {"datasets/ParaVT/ParaVT-Parquet": False, "datasets/ParaVT/ParaVT-Source": False, BASE: False}

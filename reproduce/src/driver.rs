@@ -43,16 +43,25 @@ pub fn run(
     status::list(graph, &options.command)?;
     let redone = options.redoes(graph, end);
     let (worst, serving, verdicts) = (Outcome::Complete, Serving::default(), BTreeMap::new());
-    let mut drive = Drive { graph, stages, options, host, observer, worst, serving, verdicts };
-    if let Some(fleet) = redone.iter().find_map(|stage| stage.fleet()) {
+    let given_up = Vec::new();
+    let mut drive = Drive { graph, stages, options, host, observer, worst, serving, verdicts, given_up };
+    let mut fleets: Vec<&Arc<Fleet>> = redone.iter().filter_map(|stage| stage.fleet()).collect();
+    fleets.dedup();
+    for fleet in fleets {
         // Nothing is moved for what is refused afterwards.
         drive.same_answers(fleet, &redone)?;
     }
     replacement::replace(graph, &redone, options.yes, &mut |stage, to| {
         drive.observer.event(stage, Event::Discarded("asked to do it again", to));
     })?;
-    for number in 0..stages.len() {
-        let outcome = drive.stage(number)?;
+    for (number, stage) in stages.iter().enumerate() {
+        if stage.row().is_some_and(|row| drive.given_up.iter().any(|known| known == row)) {
+            continue;
+        }
+        let outcome = match (drive.stage(number), stage.row()) {
+            (Err(error), Some(row)) => drive.give_up(stage, row, &error)?,
+            (outcome, _) => outcome?,
+        };
         // A stage may have been too near its end to notice.
         let outcome = if drive.host.is_stopped() { Outcome::Interrupted } else { outcome };
         drive.worst = drive.worst.max(outcome);
@@ -76,6 +85,8 @@ struct Drive<'a> {
     serving: Serving,
     /// Verdicts on stages, by their numbers, that no work since has changed.
     verdicts: BTreeMap<usize, Verdict>,
+    /// Rows of which a stage has failed.
+    given_up: Vec<String>,
 }
 
 impl<'a> Drive<'a> {
@@ -88,6 +99,17 @@ impl<'a> Drive<'a> {
             None if stage.work().role() == Role::Preflight && !self.has_work()? => Ok(Outcome::Complete),
             None => self.run_work(stage, &self.graph.out),
         }
+    }
+
+    /// After the failure of a stage that one row of a table has for itself: the others go on.
+    fn give_up(&mut self, stage: &Stage, row: &str, error: &Error) -> Result<Outcome, Error> {
+        tracing::info!(stage = stage.name(), row, "row given up");
+        self.observer.event(stage, Event::GivenUp(row, &causes(error)));
+        self.given_up.push(row.to_owned());
+        if let Some(servers) = self.serving.standing.take() {
+            servers.finish()?;
+        }
+        Ok(Outcome::Incomplete)
     }
 
     /// The verdict on a stage whose result is kept.
@@ -107,8 +129,11 @@ impl<'a> Drive<'a> {
         let runs: Vec<PathBuf> = self.graph.evaluations().map(|(_, _, folder)| folder.to_owned()).collect();
         let (stages, options) = (self.stages, self.options);
         let after = || stages.iter().skip_while(|other| !std::ptr::eq(*other, stage)).skip(1);
+        let given_up = &self.given_up;
+        let is_left = |row: &str| !given_up.iter().any(|known| known == row);
+        let is_chosen = |other: &&Stage| options.selects(other) && other.row().is_none_or(is_left);
         let next = || {
-            after().filter(|other| options.selects(other)).find_map(|other| {
+            after().filter(is_chosen).find_map(|other| {
                 let next = other.evaluation()?;
                 (other.slot()?.state(options.any_code) != State::Done).then_some(next)
             })
@@ -120,6 +145,8 @@ impl<'a> Drive<'a> {
             out: &self.graph.out,
             folder,
             runs: &runs,
+            // Also those behind --until, of which a job on another node begins.
+            coming: self.graph.stages().iter().filter(is_chosen).filter_map(Stage::evaluation).collect(),
             next: &next,
             options,
             host: self.host,

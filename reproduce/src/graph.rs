@@ -34,6 +34,8 @@ pub struct Stage {
     name: String,
     /// Names that `--only` also knows the stage by.
     tags: Vec<String>,
+    /// Row of a table that it is made for; `None` where all rows share it.
+    row: Option<String>,
     /// Seed of the training that the stage belongs to; `None` where all seeds share it.
     seed: Option<u64>,
     inputs: Vec<StageId>,
@@ -79,6 +81,7 @@ impl Graph {
         self.stages.push(Stage {
             name: name.to_owned(),
             tags: Vec::new(),
+            row: None,
             seed,
             inputs: inputs.to_vec(),
             slot,
@@ -87,6 +90,17 @@ impl Graph {
             work,
         });
         StageId(self.stages.len() - 1)
+    }
+
+    /// Appends a stage of the graph of a row, under the row's name before its own.
+    pub(crate) fn adopt(&mut self, row: &str, stage: &Stage, inputs: &[StageId]) -> StageId {
+        let name = format!("{row}.{}", stage.name);
+        let id = self.push(&name, stage.seed, inputs, Arc::clone(&stage.work), &[]);
+        self.tag(id, &stage.tags.iter().map(String::as_str).chain([row]).collect::<Vec<_>>());
+        self.stages[id.0].row = Some(row.to_owned());
+        self.deviates(id, &stage.deviations);
+        self.estimate(id, stage.estimate);
+        id
     }
 
     /// Makes `--only` know a stage by further names.
@@ -152,6 +166,16 @@ impl Stage {
         self.seed
     }
 
+    /// Row of a table that it is made for.
+    pub(crate) fn row(&self) -> Option<&str> {
+        self.row.as_deref()
+    }
+
+    /// Its name without that of its row.
+    pub(crate) fn name_in_row(&self) -> &str {
+        self.row().and_then(|row| self.name.strip_prefix(row)?.strip_prefix('.')).unwrap_or(&self.name)
+    }
+
     /// Where the stages that it builds on are in the graph.
     pub(crate) fn inputs(&self) -> impl Iterator<Item = usize> {
         self.inputs.iter().map(|input| input.0)
@@ -160,6 +184,16 @@ impl Stage {
     /// What it does.
     pub fn work(&self) -> &dyn Work {
         &*self.work
+    }
+
+    /// The same stage with other work.
+    pub(crate) fn with_work(&self, work: Arc<dyn Work>) -> Self {
+        Self { estimate: Estimate { gb: work.gb(), ..self.estimate }, work, ..self.clone() }
+    }
+
+    /// What it does, for another graph.
+    pub(crate) fn shared_work(&self) -> Arc<dyn Work> {
+        Arc::clone(&self.work)
     }
 
     /// What it does, where that is of a kind.

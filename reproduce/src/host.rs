@@ -33,11 +33,11 @@ pub trait Host {
     /// It does not answer both, and how.
     fn probe(&mut self, base_url: &str, model: &str) -> std::result::Result<(), String>;
 
-    /// Checks a precondition.
+    /// Checks a precondition of these evaluations.
     ///
     /// # Errors
     /// It does not hold; the message says how to meet it.
-    fn check(&mut self, check: &Check) -> Result<()>;
+    fn check(&mut self, check: &Check, coming: &[&Evaluation]) -> Result<()>;
 
     /// Downloads the items that are missing on this machine, and lists all of them in a file in `folder`.
     ///
@@ -115,6 +115,8 @@ pub enum Event<'a> {
     Progress(&'a Progress<'a>),
     /// A line for the user.
     Note(&'a str),
+    /// It has failed, and what else this row of a table has is left out: the row, and why.
+    GivenUp(&'a str, &'a str),
     /// Its work has ended, complete or not, after this time.
     Ended(Duration, Outcome),
 }
@@ -190,6 +192,6 @@ pub struct About {
 pub struct Reporting {
     /// Page to write; without one it is `report/index.html` in the folder of the recipe.
     pub page: Option<PathBuf>,
-    /// Row of the published table.
-    pub paper_row: Option<String>,
+    /// Rows of the published table that it stands beside.
+    pub paper_rows: Vec<String>,
 }

@@ -23,6 +23,8 @@ pub struct GraphOptions {
     pub full: bool,
     /// Flags that the answers of a served model depend on, such as the protocol.
     pub selection: Value,
+    /// Of a recipe of several rows these, in this order; empty for all.
+    pub rows: Vec<String>,
     /// Samples of each split that are asked at most; more continue what was made with fewer.
     pub limit: Option<usize>,
     /// Protocol in the place of the reference's, by its name or its file's.
@@ -56,6 +58,7 @@ impl GraphOptions {
             seeds: vec![0],
             full: false,
             selection: Value::Null,
+            rows: Vec::new(),
             limit: None,
             protocol: None,
             backend: None,

@@ -59,14 +59,14 @@ impl Graph {
         let mut text = format!("{}\n\n{:>6} {:<width$} {head}does\n", self.title, "", "stage");
         rows.iter().for_each(|row| text += &row.line(width, has_figures));
         if has_figures {
-            let unknown = rows.iter().any(|row| row.name == EVALUATIONS);
+            let unknown = rows.iter().any(|row| !row.runs.is_empty());
             let unknown = if unknown { "; the evaluations' hours are not known" } else { "" };
             let does = format!("what is known beforehand{unknown}");
             let (name, runs) = ("sum".to_owned(), BTreeMap::new());
             text += &Row { numbers: (0, 0), name, figures, does, runs }.line(width, true);
         }
-        // The evaluations share a line.
-        let name = |stage| Stage::family(stage).map_or_else(|| stage.name(), |_| EVALUATIONS);
+        // The evaluations share a line, and what each row of a table has is called the same.
+        let name = |stage| Stage::family(stage).map_or_else(|| stage.name_in_row(), |_| EVALUATIONS);
         let deviations = self.all_deviations(name);
         if !deviations.is_empty() {
             let _ = writeln!(text, "\ndeviations from the published code ({}):", deviations.len());
@@ -101,7 +101,8 @@ impl Graph {
         let mut rows: Vec<Row> = Vec::new();
         for (number, stage) in (1..).zip(self.stages()) {
             let run = stage.family();
-            if let (Some(run), Some(row)) = (run, rows.last_mut().filter(|row| row.name == EVALUATIONS)) {
+            let evaluations = || stage.row().unwrap_or(EVALUATIONS);
+            if let (Some(run), Some(row)) = (run, rows.last_mut().filter(|row| row.name == evaluations())) {
                 row.numbers.1 = number;
                 *row.runs.entry(run.to_owned()).or_default() += 1;
                 continue;
@@ -111,7 +112,7 @@ impl Graph {
                 estimate.hours.map(|hours| hours * stage.work().gpus() as f64).filter(|hours| *hours > 0.0);
             rows.push(Row {
                 numbers: (number, number),
-                name: run.map_or_else(|| stage.label(), |_| EVALUATIONS.to_owned()),
+                name: run.map_or_else(|| stage.label(), |_| evaluations().to_owned()),
                 figures: [estimate.hours, estimate.gb, gpu],
                 does: if run.is_some() { String::new() } else { stage.work().title() },
                 runs: run.map(|run| (run.to_owned(), 1)).into_iter().collect(),
@@ -239,6 +240,10 @@ mod tests {
             let table = graph.table();
             assert!(table.lines().all(|line| line.chars().count() <= COLUMNS), "{table}");
             let (plan, folders) = without_folders(&graph);
+            if graph.stages().iter().any(|stage| stage.row().is_some()) {
+                let _ = writeln!(text, "{name}; folders {folders}\n{table}");
+                continue;
+            }
             let all = known.iter().map(|(other, from)| (other, difference(from, &plan)));
             let (other, lines) = all.min_by_key(|(_, lines)| lines.lines().count()).unwrap();
             let model = Recipe::load(&graph.recipe).unwrap().model.unwrap_or_default();

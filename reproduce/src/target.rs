@@ -60,6 +60,13 @@ impl Fetch {
         Ok(None)
     }
 
+    /// This and another, each item once.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        let further = other.items.iter().filter(|item| !self.items.contains(item));
+        Self { items: self.items.iter().chain(further).cloned().collect() }
+    }
+
     /// The command that fetches the same.
     pub fn command(&self) -> String {
         let names: Vec<String> = self.items.iter().map(|item| item.target.name()).collect();

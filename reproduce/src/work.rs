@@ -106,6 +106,8 @@ pub struct StageContext<'a> {
     pub folder: &'a Path,
     /// Folders of all evaluations of the recipe.
     pub runs: &'a [PathBuf],
+    /// The evaluations that are chosen.
+    pub coming: Vec<&'a Evaluation>,
     /// The next evaluation to run after this stage.
     pub next: &'a dyn Fn() -> Option<&'a Evaluation>,
     /// Which stages run, and with what.

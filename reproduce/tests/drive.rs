@@ -33,6 +33,8 @@ struct Noting {
     gone: Option<String>,
     /// The next evaluation sends a request and waits for its answer.
     waits: bool,
+    /// A check that fails.
+    refuses: &'static str,
 }
 
 impl Host for Noting {
@@ -77,8 +79,10 @@ impl Host for Noting {
         Ok(())
     }
 
-    fn check(&mut self, check: &Check) -> Result<()> {
-        self.calls.push(format!("{check:?}").split(['(', ' ']).next().unwrap().to_owned());
+    fn check(&mut self, check: &Check, _: &[&Evaluation]) -> Result<()> {
+        let name = format!("{check:?}").split(['(', ' ']).next().unwrap().to_owned();
+        anyhow::ensure!(name != self.refuses, "{name} fails");
+        self.calls.push(name);
         Ok(())
     }
 
@@ -128,6 +132,7 @@ impl Observer for Lines {
             Event::Started => "started".to_owned(),
             Event::Progress(progress) => progress.to_string(),
             Event::Note(note) => note.to_owned(),
+            Event::GivenUp(row, why) => format!("failed, {row} is given up: {why}"),
             Event::Ended(..) => "ended".to_owned(),
         };
         self.0.push(format!("{} {text}", stage.name()));
@@ -330,7 +335,7 @@ fn a_server_that_dies_is_restarted_and_the_evaluation_continues() {
     let evaluated: Vec<_> =
         host.calls.iter().filter(|call| call.contains("1 servers of owner/model")).collect();
     assert_eq!(evaluated.len(), 3, "one of the two evaluations twice: {:?}", host.calls);
-    assert_eq!(host.probes.len(), 3);
+    assert_eq!(host.probes.len(), 2);
     let said = |text: &str| lines.0.iter().any(|line| line.contains(text));
     assert!(said("signal: 9") && said("starting the servers again"), "{:?}", lines.0);
     assert!(!pid.exists(), "the last server is stopped");
@@ -346,9 +351,9 @@ fn a_server_that_dies_is_restarted_and_the_evaluation_continues() {
     assert_eq!(host.probes.len(), 1);
 }
 
-/// With and without tools: both evaluations of a split ask the same servers.
+/// With and without tools, one split after the other: all evaluations ask the same servers.
 #[test]
-fn evaluations_of_a_split_share_their_servers() {
+fn evaluations_of_a_model_share_their_servers() {
     let folder = tempfile::tempdir().unwrap();
     let out = listening(folder.path()).out;
     let file = folder.path().join("small.toml");
@@ -360,9 +365,9 @@ fn evaluations_of_a_split_share_their_servers() {
     let mut lines = Lines::default();
     run(&graph, &options(&[]), &mut host, &mut lines).unwrap();
     let evaluated = host.calls.iter().filter(|call| call.contains("1 servers"));
-    assert_eq!((evaluated.count(), host.probes.len()), (4, 2), "{:?}", host.calls);
+    assert_eq!((evaluated.count(), host.probes.len()), (4, 1), "{:?}", host.calls);
     assert!(!out.join("servers/server-0.pid").exists());
-    // Servers of an evaluation that failed may be at fault; one that was asked to stop leaves none behind.
+    // Servers of an evaluation that is incomplete may be at fault; one that was asked to stop leaves none behind.
     let again = |outcomes, stops| {
         let mut host = Noting { outcomes, stops, ..Noting::default() };
         let redo = vec!["mlvu".to_owned()];
@@ -372,6 +377,95 @@ fn evaluations_of_a_split_share_their_servers() {
     assert_eq!(again(vec![Outcome::Incomplete], false), 2);
     assert_eq!(again(Vec::new(), true), 1);
     assert!(!out.join("servers/server-0.pid").exists());
+}
+
+/// Three rows of which the second has a server that does not start.
+fn table(folder: &Path, rows: &[&str]) -> Graph {
+    listening(folder);
+    let small = std::fs::read_to_string(folder.join("small.toml")).unwrap();
+    for (row, model) in [("one", "a/one"), ("two", "a/two"), ("three", "a/three")] {
+        let mut text = small.replace("\"small\"", &format!("{row:?}")).replace("owner/model", model);
+        text = text.replace("[matrix]", "[fetch]\nenabled = true\n[matrix]");
+        if row == "two" {
+            let (before, command) = text.split_once("command = ").unwrap();
+            let (_, after) = command.split_once('\n').unwrap();
+            text = format!("{before}command = \"sh -c 'echo no memory; exit 7'\"\n{after}");
+        }
+        std::fs::write(folder.join(format!("{row}.toml")), text).unwrap();
+    }
+    let file = folder.join("table.toml");
+    std::fs::write(&file, "title = \"three\"\nrows = [\"one.toml\", \"two.toml\", \"three.toml\"]\n")
+        .unwrap();
+    let rows = rows.iter().map(|row| (*row).to_owned()).collect();
+    let options = GraphOptions { rows, ..GraphOptions::new(folder.join("out")) };
+    Recipe::load(file.to_str().unwrap()).unwrap().graph(&options).unwrap()
+}
+
+#[test]
+fn a_table_does_once_what_its_rows_share_and_goes_on_without_a_row_that_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = table(folder.path(), &[]);
+    let (mut host, mut lines) = (Noting::default(), Lines::default());
+    assert_eq!(run(&graph, &options(&[]), &mut host, &mut lines).unwrap(), Outcome::Incomplete);
+    let expected = [
+        "Protocol",
+        "fetch 2",
+        "Data",
+        "fetch 1",
+        "fetch 1",
+        "fetch 1",
+        "one.with-tool-mlvu mlvu by 1 servers of a/one",
+        "one.with-tool-charades charades by 1 servers of a/one",
+        "three.with-tool-mlvu mlvu by 1 servers of a/three",
+        "three.with-tool-charades charades by 1 servers of a/three",
+        "report of 5",
+    ];
+    assert_eq!(host.calls, expected, "the splits are fetched once, each model by its row");
+    assert_eq!(host.probes.len(), 2, "a server for each row");
+    let failed: Vec<&String> = lines.0.iter().filter(|line| line.contains("is given up")).collect();
+    let [failed] = &failed[..] else { panic!("{:?}", lines.0) };
+    assert!(
+        failed.starts_with("two.with-tool-mlvu failed, two is given up") && failed.contains("no memory"),
+        "{failed}"
+    );
+
+    // One row alone, as on a machine of its own, and by its name among the others: what is done is kept.
+    let alone = table(folder.path(), &["three"]);
+    let mut lines = Lines::default();
+    assert_eq!(run(&alone, &options(&[]), &mut Noting::default(), &mut lines).unwrap(), Outcome::Complete);
+    let kept = |name: &&str| lines.0.contains(&format!("{name} kept"));
+    assert!(
+        ["three.fetch", "three.with-tool-mlvu", "three.with-tool-charades"].iter().all(kept),
+        "{:?}",
+        lines.0
+    );
+    let mut host = Noting::default();
+    run(
+        &graph,
+        &Options { redo: vec!["one".to_owned()], ..options(&["one"]) },
+        &mut host,
+        &mut Lines::default(),
+    )
+    .unwrap();
+    assert_eq!(
+        host.calls.iter().filter(|call| call.starts_with("one.with-tool")).count(),
+        2,
+        "{:?}",
+        host.calls
+    );
+}
+
+#[test]
+fn a_stage_that_all_rows_share_ends_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = table(folder.path(), &["three", "one"]);
+    let mut host = Noting { refuses: "Data", ..Noting::default() };
+    let error = run(&graph, &options(&[]), &mut host, &mut Lines::default()).unwrap_err();
+    assert_eq!(error.to_string(), "Data fails");
+    let mut host = Noting::default();
+    run(&graph, &options(&[]), &mut host, &mut Lines::default()).unwrap();
+    let first = host.calls.iter().find(|call| call.contains("with-tool")).unwrap();
+    assert!(first.starts_with("three."), "in the order that was asked: {:?}", host.calls);
 }
 
 #[test]

@@ -57,7 +57,7 @@ impl Call<'_> {
         let evaluations = is_all.then(|| names(graph.evaluations().map(|(stage, ..)| stage)));
 
         let (model, programs) = served(graph);
-        let is_served = model.is_some();
+        let is_served = graph.evaluations().any(|(_, evaluation, _)| evaluation.fleet.is_some());
         let (shards, out) = (self.shards.to_string(), absolute(&graph.out)?);
         let (out, shard) = (path_text(&out), path_text(&folder(graph)?.join("shard-{element}")));
         let model = model.as_deref().or(self.model);
@@ -120,11 +120,14 @@ impl Call<'_> {
     }
 }
 
-/// The model that the stages of a graph serve, and the folder of programs that serve it.
+/// The model that the stages of a graph serve, unless each of several rows has its own, and the folder of programs that
+/// serve it.
 pub(crate) fn served(graph: &Graph) -> (Option<String>, Option<PathBuf>) {
-    let fleet = graph.evaluations().find_map(|(_, evaluation, _)| evaluation.fleet.as_ref());
-    let programs = fleet.and_then(|fleet| fleet.venv.as_ref()).map(|venv| venv.join("bin"));
-    (fleet.map(|fleet| fleet.model.clone()), programs)
+    let mut evaluations = graph.evaluations();
+    let first = evaluations.find_map(|(stage, evaluation, _)| Some((stage, evaluation.fleet.as_ref()?)));
+    let programs = first.and_then(|(_, fleet)| fleet.venv.as_ref()).map(|venv| venv.join("bin"));
+    let one = first.filter(|(stage, _)| stage.row().is_none());
+    (one.map(|(_, fleet)| fleet.model.clone()), programs)
 }
 
 fn names<'a>(stages: impl Iterator<Item = &'a Stage>) -> String {

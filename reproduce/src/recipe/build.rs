@@ -57,6 +57,9 @@ impl Recipe {
     /// # Errors
     /// A setting that is wrong, or an input that is not made.
     pub fn graph(&self, options: &GraphOptions) -> Result<Graph, Error> {
+        if self.has_rows() {
+            return self.graph_of_rows(options);
+        }
         let other = self.other_model(options);
         let is_other = matches!(other, Some((Naming::Other, _)));
         let title = self.title_of(options).filter(|_| is_other).unwrap_or_else(|| self.title.clone());
@@ -140,8 +143,8 @@ impl Builder<'_> {
                 inputs = self.evaluations().map(|(id, _)| id).collect();
                 let is_published = self.evaluations().any(|(_, asked)| asked.config.paper_row.is_some());
                 let page = self.recipe.is_in_process().then(|| self.options.out.join("report/index.html"));
-                let paper_row = self.recipe.paper_row.clone().filter(|_| is_published);
-                Arc::new(Reporting { page, paper_row })
+                let row = self.recipe.paper_row.clone().filter(|_| is_published);
+                Arc::new(Reporting { page, paper_rows: row.into_iter().collect() })
             }
             method => self.make_here(method, stage, settings)?,
         };

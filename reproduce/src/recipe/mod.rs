@@ -6,6 +6,7 @@ mod evaluate;
 mod file;
 mod launch;
 mod matrix;
+mod rows;
 mod select;
 mod serve;
 #[cfg(test)]
@@ -47,6 +48,8 @@ pub struct Recipe {
     pub paper_row: Option<String>,
     /// Why it cannot be run.
     missing: Option<String>,
+    /// Recipes, by name or file, that it runs as one; it then has no stages of its own.
+    rows: Vec<String>,
     /// Needs of the machine.
     preflight: Table,
     fetch: Table,
@@ -78,6 +81,9 @@ pub struct Recipe {
     /// Model of `paper_row`, where it names another in that one's place.
     #[serde(skip)]
     row_model: Option<String>,
+    /// The recipes of `rows`.
+    #[serde(skip)]
+    row_recipes: Vec<Self>,
 }
 
 impl Recipe {
@@ -107,7 +113,11 @@ impl Recipe {
         if let Some(missing) = recipe.missing {
             return Err(RecipeError::Missing { name: recipe.name, missing });
         }
+        let folder = Path::new(&file).parent().unwrap_or(Path::new("")).to_owned();
         let recipe = Self { source: file, row_model, ..recipe };
+        if !recipe.rows.is_empty() {
+            return recipe.with_rows(&folder);
+        }
         for (name, _) in recipe.tables().into_iter().filter(|(name, _)| own.iter().any(|own| own == name)) {
             if !recipe.does(|method| method.table() == Some(name)) {
                 return Err(recipe.invalid(format!("[{name}] is read by no stage of this recipe")));
@@ -135,6 +145,11 @@ impl Recipe {
             }
         }
         (!row.ends_with(BY_AUTHORS)).then(|| RELEASE.name.to_owned())
+    }
+
+    /// Whether it runs several recipes as one.
+    pub fn has_rows(&self) -> bool {
+        !self.rows.is_empty()
     }
 
     /// Whether its models are made and asked in this process.
@@ -175,7 +190,8 @@ impl Recipe {
     }
 
     fn does(&self, is_wanted: impl Fn(Method) -> bool) -> bool {
-        self.stages.iter().filter_map(|stage| stage.does).any(is_wanted)
+        let rows = self.row_recipes.iter().flat_map(|row| &row.stages);
+        self.stages.iter().chain(rows).filter_map(|stage| stage.does).any(is_wanted)
     }
 
     /// The settings of a stage: its own over those of all that do the same.

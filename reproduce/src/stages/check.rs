@@ -33,7 +33,7 @@ impl Work for Check {
 
     fn run(&self, context: &mut StageContext<'_>) -> Result<Outcome, Error> {
         (context.event)(Event::Busy("checking"));
-        context.host.check(self)?;
+        context.host.check(self, &context.coming)?;
         Ok(Outcome::Complete)
     }
 

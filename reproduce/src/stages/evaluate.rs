@@ -104,11 +104,9 @@ impl Evaluation {
         }
     }
 
-    /// Whether the next evaluation to run is of the same splits on the same servers. The release starts other servers for each
-    /// data set (scripts/run_eval.sh), and so do we.
+    /// Whether the next evaluation to run asks the same servers.
     fn next_asks_them(&self, context: &StageContext<'_>) -> bool {
-        let is_same = |next: &Self| next.splits == self.splits && next.fleet == self.fleet;
-        !context.host.is_stopped() && (context.next)().is_some_and(is_same)
+        !context.host.is_stopped() && (context.next)().is_some_and(|next| next.fleet == self.fleet)
     }
 
     /// Puts a checkpoint's training curves, and the description of the training, beside its first split in `folder`, where

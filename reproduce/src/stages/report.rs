@@ -13,10 +13,11 @@ impl Work for Reporting {
     }
 
     fn title(&self) -> String {
-        match (&self.page, &self.paper_row) {
+        match (&self.page, &self.paper_rows[..]) {
             (Some(page), _) => page.display().to_string(),
-            (None, Some(row)) => format!("beside the published row {row}"),
-            (None, None) => "page in report/, and printed".to_owned(),
+            (None, []) => "page in report/, and printed".to_owned(),
+            (None, [row]) => format!("beside the published row {row}"),
+            (None, rows) => format!("beside {} published rows", rows.len()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Servers of a model. Each evaluation that builds on them starts them for as long as it takes.
+//! Servers of a model. The first evaluation that asks them starts them, the last one stops them.
 
 use std::path::Path;
 
@@ -12,7 +12,8 @@ use crate::slot::Key;
 use crate::work::{Role, StageContext, Work};
 
 /// What servers do otherwise than those of the release (scripts/run_eval.sh, paravt/eval/utils.py:476-547).
-const SERVERS_DEVIATE: [&str; 2] = [
+const SERVERS_DEVIATE: [&str; 3] = [
+    "servers stay up from one evaluation to the next; the release starts others for each data set",
     "servers are stopped by their own process group; the release kills by the name of the program",
     "servers listen on 127.0.0.1 and read nothing from the hub (HF_HUB_OFFLINE=1); the release leaves both open",
 ];
@@ -35,9 +36,7 @@ impl Work for Fleet {
                     gpus => format!("{gpus} GPUs"),
                 };
                 let (model, engine) = (&self.model, engine.as_str());
-                format!(
-                    "{model} on {engine}: one server for each {each}, or one on the CPU; started for each split"
-                )
+                format!("{model} on {engine}: one server for each {each}, or one on the CPU")
             }
         }
     }

@@ -399,3 +399,45 @@ fn values_of_an_axis_are_inputs_and_settings_of_their_stage() {
     let unknown = refused(&text.replace("{sft}", "{sftt}"));
     assert!(unknown.contains("builds on `sftt`"), "{unknown}");
 }
+
+#[test]
+fn a_table_asks_each_row_as_its_own_recipe_does() {
+    let table = graph("table1", &out());
+    let of_rows = configs(&table);
+    let names = ["paravt-8b", "qwen2.5-vl-7b", "video-thinker-7b", "longvt-rft-7b"];
+    for name in names {
+        let alone = graph(name, &out());
+        let own = of_rows
+            .iter()
+            .filter_map(|(stage, asked)| Some((stage.strip_prefix(&format!("{name}."))?, asked)));
+        let own: Vec<(&str, &&Evaluation)> = own.collect();
+        assert_eq!(own.len(), configs(&alone).len(), "{name}");
+        for ((stage, asked), (alone, expected)) in own.iter().zip(configs(&alone)) {
+            assert_eq!(
+                (*stage, &asked.settings, &asked.config),
+                (alone, &expected.settings, &expected.config)
+            );
+        }
+    }
+    assert!(of_rows.iter().all(|(stage, _)| *stage != "video-thinker-7b.with-tool-lvbench"));
+    let count = |name: &str| table.stages().iter().filter(|stage| stage.name() == name).count();
+    assert_eq!(["preflight", "fetch", "data", "environments", "report"].map(count), [1; 5]);
+    // Every row of the published table but those of closed models.
+    let rows: std::collections::BTreeSet<&str> =
+        of_rows.iter().filter_map(|(_, asked)| asked.config.paper_row.as_deref()).collect();
+    let paper = paravt_reports::PaperNumbers::embedded().unwrap();
+    let left: Vec<&str> = paper.models().into_iter().filter(|row| !rows.contains(row)).collect();
+    assert_eq!(left, ["GPT-4o", "Gemini 1.5 Pro"]);
+}
+
+#[test]
+fn what_is_not_a_table_is_refused() {
+    let of = |text: &str| refused(&format!("title = \"t\"\n{text}"));
+    assert!(of("rows = [\"paravt-8b\", \"paravt-8b\"]").contains("paravt-8b twice"));
+    assert!(of("rows = [\"paravt-nano\"]").contains("not the recipe of one model that is served"));
+    assert!(of("rows = [\"table1\"]").contains("not the recipe of one model that is served"));
+    assert!(of("rows = [\"paravt-8b\"]\n[evaluate]\nlimit = 3").contains("stands in their recipes"));
+    let options = GraphOptions { rows: vec!["conan".to_owned()], ..out() };
+    let error = Recipe::load("table1").unwrap().graph(&options).unwrap_err().to_string();
+    assert!(error.contains("no row `conan`") && error.contains("did you mean `conan-7b`?"), "{error}");
+}

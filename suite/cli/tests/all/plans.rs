@@ -26,6 +26,35 @@ fn a_plan_names_every_stage_and_writes_nothing() {
 }
 
 #[test]
+fn a_table_is_planned_as_a_whole_or_by_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = bench();
+        let output = command.current_dir(folder.path()).args(["reproduce"]).args(arguments).output().unwrap();
+        (output.status.code(), text(&output))
+    };
+    let (code, whole) = run(&["table1", "--plan"]);
+    assert_eq!(code, Some(0), "{whole}");
+    assert!(
+        whole.contains("conan-7b  ")
+            && whole.contains("as-by-its-authors on 4 splits, as-in-the-table on 7 splits"),
+        "{whole}"
+    );
+    let (_, rows) = run(&["table1", "--plan", "--rows", "conan-7b,paravt-8b"]);
+    assert!(rows.contains("conan-7b.serve") && !rows.contains("sage-7b"), "{rows}");
+    assert!(rows.find("conan-7b.serve").unwrap() < rows.find("paravt-8b.serve").unwrap(), "{rows}");
+    for (arguments, words) in [
+        (["table1", "--model", "a/b"], "--model changes nothing here: table1 asks a model for each row"),
+        (["table1", "--base-url", "http://127.0.0.1:1/v1"], "take the recipe of the row"),
+        (["paravt-8b", "--rows", "a"], "--rows changes nothing here: paravt-8b is one row"),
+    ] {
+        let (code, said) = run(&arguments);
+        assert!(code == Some(2) && said.contains(words), "{said}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_recipe_with_an_unknown_task_has_no_plan() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = served("o/m", "engine = \"vllm\"").replace("\"mlvu\"", "\"mlvuu\"");

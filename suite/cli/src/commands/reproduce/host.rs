@@ -103,7 +103,8 @@ impl<'a> Host<'a> {
         let config = self.args.dispatch.applied_to(evaluation.config.clone());
         let chosen = self.chosen(evaluation)?;
         let runs = split_runs(evaluation, &config, &chosen.bound, folder)?;
-        let model = self.recipe.model.as_ref().filter(|_| !self.recipe.is_launched());
+        let served = evaluation.fleet.as_ref().map(|fleet| &fleet.model);
+        let model = served.or(self.recipe.model.as_ref()).filter(|_| !self.recipe.is_launched());
         let named = model.map(|model| backend.or_model(model));
         let backend = named.as_ref().unwrap_or(backend);
         execute(&runs, &chosen, self.args.data.root()?, backend, &self.args.dispatch, Continue::Repeat)
@@ -116,11 +117,12 @@ impl<'a> Host<'a> {
 
     /// Refuses evaluations that their protocols have no texts for, before hours of serving and asking; `concerns` says
     /// which, by the protocol that they name.
-    fn check_texts(&self, concerns: impl Fn(Option<&str>) -> bool) -> anyhow::Result<()> {
-        for (stage, evaluation, _) in self.graph.evaluations() {
-            if !stage.is_among(&self.args.only) || !concerns(evaluation.protocol.as_deref()) {
-                continue;
-            }
+    fn check_texts(
+        &self,
+        coming: &[&Evaluation],
+        concerns: impl Fn(Option<&str>) -> bool,
+    ) -> anyhow::Result<()> {
+        for evaluation in coming.iter().filter(|evaluation| concerns(evaluation.protocol.as_deref())) {
             let protocol = self.chosen(evaluation)?.bound.protocol;
             let plan = evaluation.config.plan(&protocol)?;
             for task in paravt_tasks::select(&evaluation.splits)? {
@@ -212,7 +214,7 @@ impl driver::Host for Host<'_> {
         runtime.block_on(probe).map_err(|error| format!("{error:#}"))
     }
 
-    fn check(&mut self, check: &Check) -> anyhow::Result<()> {
+    fn check(&mut self, check: &Check, coming: &[&Evaluation]) -> anyhow::Result<()> {
         match check {
             Check::Machine(preflight) => {
                 let root = self.args.data.root()?;
@@ -228,25 +230,24 @@ impl driver::Host for Host<'_> {
             }
             Check::Protocol(from) => {
                 provide(from).or_preflight()?;
-                self.check_texts(|name| !is_release(name))
+                self.check_texts(coming, |name| !is_release(name))
             }
             Check::AgentProtocol(name) => {
                 provide_agent(name).or_preflight()?;
                 let protocol = choose(&name.parse().map_err(anyhow::Error::msg)?)?;
                 // Before the downloads: without an interpreter the evaluation would be refused.
                 self.args.dispatch.check_code_tool(&protocol)?;
-                self.check_texts(|of| of == Some(name.as_str()))
+                self.check_texts(coming, |of| of == Some(name.as_str()))
             }
             Check::OtherProtocol(_) => {
                 choose(&self.args.protocol).map(drop).or_preflight()?;
-                self.check_texts(|name| !is_release(name))
+                self.check_texts(coming, |name| !is_release(name))
             }
             Check::Data(splits) => {
                 let root = self.args.data.root()?;
                 for task in paravt_tasks::select(splits)? {
                     // A split that `--only` leaves out need not be there.
-                    let is_run = self.args.only.is_empty() || self.args.only.contains(&task.spec().name);
-                    if is_run {
+                    if coming.iter().any(|evaluation| evaluation.splits.contains(&task.spec().name)) {
                         task.load(&root, Profile::Release)?;
                     }
                 }

@@ -16,7 +16,7 @@ use paravt_fetch::FetchError;
 use paravt_reproduce::driver::{self, Options, Outcome};
 use paravt_reproduce::graph::Stage;
 use paravt_reproduce::servers::Engine;
-use paravt_reproduce::{GraphOptions, Recipe};
+use paravt_reproduce::{Cards, GraphOptions, Recipe};
 use paravt_train::Compute;
 
 use crate::command_line;
@@ -54,6 +54,8 @@ Recipes:
   paravt-8b-sft, paravt-8b-sequential
                      evaluate without reinforcement learning, or with one call at
                      a time
+  table1, table2     evaluate all rows of a table that need no training, each
+                     model served once; --rows takes some
   qwen2.5-vl-7b, video-r1-7b, videochat-r1-7b, videorft-7b, time-r1-7b,
   rewatch-r1-7b, video-thinker-7b, qwen3-vl-8b, conan-7b, longvt-rft-7b,
   videozoomer-7b, sage-7b
@@ -81,6 +83,10 @@ pub(crate) struct Args {
     /// stages and the files that they generate.
     #[arg(long)]
     plan: bool,
+    /// With --plan: also whether the servers fit on these GPUs, with which flags, and about how long the evaluations take
+    /// there, e.g. 8xH100, 4xL40S, H200.
+    #[arg(long, value_name = "NxCARD", requires = "plan")]
+    cards: Option<Cards>,
     /// Output folder [default: runs/RECIPE].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -91,6 +97,9 @@ pub(crate) struct Args {
     /// must be done [default: all].
     #[arg(long, value_delimiter = ',', value_name = "STAGE|TASK")]
     only: Vec<String>,
+    /// Of a recipe of several rows, such as table1, run these in this order, separated by commas [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "ROW")]
+    rows: Vec<String>,
     /// Redo these stages, or the evaluations of these splits, and what builds on them, as far as --until; the earlier
     /// results are moved to OUT/discarded [default: none].
     #[arg(long, value_delimiter = ',', value_name = "STAGE|TASK")]
@@ -201,6 +210,7 @@ impl Args {
             seeds,
             full: self.nano.full,
             selection,
+            rows: self.rows.clone(),
             limit: self.dispatch.limit().filter(|_| !self.dispatch.is_shard()),
             protocol: Some(&self.protocol).filter(|choice| !choice.is_imported()).map(ProtocolChoice::name),
             backend: self.backend.own(),
@@ -288,6 +298,12 @@ fn check_flags(args: &Args, recipe: &Recipe) -> anyhow::Result<()> {
     if !recipe.is_embedded() {
         refuse(|id| NANO.contains(&id), "it is for the embedded recipes (paravt-nano, paravt-paradox)")?;
     }
+    if recipe.has_rows() {
+        let why = format!("{} asks a model for each row; take the recipe of the row", args.recipe);
+        refuse(|id| ["model", "base_url", "backend"].contains(&id), &why)?;
+    } else {
+        refuse(|id| id == "rows", &format!("{} is one row", args.recipe))?;
+    }
     if !recipe.is_in_process() && !recipe.is_launched() {
         refuse(|id| TRAINING.contains(&id), &format!("{} trains nothing", args.recipe))?;
         if let Some(own) = args.backend.own() {
@@ -333,6 +349,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         } else {
             print!("{}", graph.plan(&|stage| stage.is_among(&args.only)));
         }
+        if let Some(cards) = &args.cards {
+            ensure!(!recipe.is_in_process(), "--cards: for recipes of a served model");
+            print!("{}", graph.on_cards(cards, &args.data.root()?));
+        }
         print!("{}", graph.standing(args.keep_stages));
         if is_slurm {
             cluster::plan(args, recipe, &graph)?;
@@ -360,7 +380,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let notify = args.notify.clone().map(|command| {
         Arc::new(Notify { command, recipe: recipe.clone(), out: out.clone(), stage: Mutex::default() })
     });
-    let outcome = driver::run(&graph, &selected, &mut host, &mut StageProgress::new(notify.clone()));
+    let mut progress = StageProgress::new(notify.clone());
+    let outcome = driver::run(&graph, &selected, &mut host, &mut progress);
     let outcome = outcome.map_err(|error| match error {
         paravt_reproduce::Error::Host(error) => error,
         paravt_reproduce::Error::Journal(error) => error.into(),
@@ -388,6 +409,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let outcome = outcome?;
     match outcome {
+        Outcome::Incomplete if !progress.given_up().is_empty() => {
+            let (rows, out) = (progress.given_up().join(", "), paravt_files::quote_path(out));
+            eprintln!(
+                "failed: {rows}; `paravt-bench status {out}` says why, the same command asks what is left"
+            );
+        }
         Outcome::Complete | Outcome::Incomplete => {}
         Outcome::Down => eprintln!("no further evaluation was begun; after a repair, repeat the command"),
         Outcome::Interrupted => eprintln!("stopped; repeat the command to continue"),

@@ -18,12 +18,17 @@ pub(super) struct StageProgress {
     /// Latest part of a training that got a line.
     part: Option<usize>,
     notify: Option<Arc<Notify>>,
+    /// Rows of a table of which a stage has failed.
+    given_up: Vec<String>,
 }
 
 impl Observer for StageProgress {
     fn event(&mut self, stage: &Stage, event: Event<'_>) {
         self.notify(stage, &event);
-        if output::is_quiet() && !matches!(event, Event::Discarded(..)) {
+        if let Event::GivenUp(row, _) = event {
+            self.given_up.push(row.to_owned());
+        }
+        if output::is_quiet() && !matches!(event, Event::Discarded(..) | Event::GivenUp(..)) {
             return;
         }
         let line = stage.line();
@@ -61,6 +66,13 @@ impl Observer for StageProgress {
                 meter.note(&line);
                 meter.say(note.lines().next().unwrap_or_default().to_owned());
             }
+            Event::GivenUp(row, why) => {
+                self.meter = None;
+                eprintln!(
+                    "{}: FAILED: {why}\n  what is left of {row} is left out; the other rows go on",
+                    stage.name()
+                );
+            }
             Event::Ended(time, _) => {
                 self.meter = None;
                 eprintln!("{:<18} took {:.0} s", stage.name(), time.as_secs_f64());
@@ -71,7 +83,12 @@ impl Observer for StageProgress {
 
 impl StageProgress {
     pub(super) fn new(notify: Option<Arc<Notify>>) -> Self {
-        Self { meter: None, part: None, notify }
+        Self { meter: None, part: None, notify, given_up: Vec::new() }
+    }
+
+    /// Rows of a table of which a stage has failed.
+    pub(super) fn given_up(&self) -> &[String] {
+        &self.given_up
     }
 
     /// Shows that a stage does something from now on, its own work where that is empty; on a terminal, an evaluation shows its samples itself.
@@ -92,6 +109,7 @@ impl StageProgress {
                 }
                 notify.is_at("");
             }
+            Event::GivenUp(row, why) => notify.tell("failed", &format!("{row}: {why}")),
             _ => {}
         }
     }

@@ -63,7 +63,7 @@ pub use prices::{Price, Prices, TokenPrices};
 pub use probes::Probed;
 pub use protocols::{Side, TwoProtocols};
 pub use repeats::{Measure, Repeats, pass_at};
-pub use runs::{Damaged, ReportError, Run, RunDigest, count_runs, find_runs, readable_runs};
+pub use runs::{Damaged, ReportError, Run, RunDigest, count_runs, find_runs, has_run, readable_runs};
 pub use show::{json, markdown, terminal};
 pub use training::{ABOUT, About, TRAINING, Training};
 

@@ -188,6 +188,11 @@ fn search(folder: &Path, depth: usize, found: &mut Vec<PathBuf>, denied: &mut Op
     }
 }
 
+/// Whether a folder, or one below it, is a run.
+pub fn has_run(folder: &Path) -> bool {
+    run_directories(&[folder.to_owned()]).is_ok()
+}
+
 /// The runs in these folders, or in the folders below them, called by what differs between them ([`name_runs`]).
 ///
 /// # Errors

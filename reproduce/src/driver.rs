@@ -55,11 +55,11 @@ pub fn run(
         drive.observer.event(stage, Event::Discarded("asked to do it again", to));
     })?;
     for (number, stage) in stages.iter().enumerate() {
-        if stage.row().is_some_and(|row| drive.given_up.iter().any(|known| known == row)) {
+        if !drive.is_left(stage) {
             continue;
         }
         let outcome = match (drive.stage(number), stage.row()) {
-            (Err(error), Some(row)) => drive.give_up(stage, row, &error)?,
+            (Err(error), Some(_)) => drive.give_up(stage, &error)?,
             (outcome, _) => outcome?,
         };
         // A stage may have been too near its end to notice.
@@ -85,8 +85,8 @@ struct Drive<'a> {
     serving: Serving,
     /// Verdicts on stages, by their numbers, that no work since has changed.
     verdicts: BTreeMap<usize, Verdict>,
-    /// Rows of which a stage has failed.
-    given_up: Vec<String>,
+    /// Rows of a table of which a stage has failed, or a run of one.
+    given_up: Vec<(&'a str, Option<&'a str>)>,
 }
 
 impl<'a> Drive<'a> {
@@ -101,15 +101,25 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// After the failure of a stage that one row of a table has for itself: the others go on.
-    fn give_up(&mut self, stage: &Stage, row: &str, error: &Error) -> Result<Outcome, Error> {
-        tracing::info!(stage = stage.name(), row, "row given up");
-        self.observer.event(stage, Event::GivenUp(row, &causes(error)));
-        self.given_up.push(row.to_owned());
+    /// After the failure of a stage that one row of a table has for itself: the others go on, and where its evaluation could not
+    /// be asked, as its settings or its texts have it, so do those of the row's other runs.
+    fn give_up(&mut self, stage: &'a Stage, error: &Error) -> Result<Outcome, Error> {
+        let run = stage.family().filter(|_| matches!(error, Error::Host(_)));
+        tracing::info!(stage = stage.name(), ?run, "given up");
+        self.observer.event(stage, Event::GivenUp(run, &causes(error)));
+        self.given_up.push((stage.row().unwrap_or_default(), run));
         if let Some(servers) = self.serving.standing.take() {
             servers.finish()?;
         }
         Ok(Outcome::Incomplete)
+    }
+
+    /// Whether nothing has failed that a stage would fail for as well.
+    fn is_left(&self, stage: &Stage) -> bool {
+        let fails = |(row, run): &(&str, Option<&str>)| {
+            stage.row() == Some(row) && (run.is_none() || stage.family() == *run)
+        };
+        !self.given_up.iter().any(fails)
     }
 
     /// The verdict on a stage whose result is kept.
@@ -128,10 +138,11 @@ impl<'a> Drive<'a> {
     fn run_work(&mut self, stage: &'a Stage, folder: &Path) -> Result<Outcome, Error> {
         let runs: Vec<PathBuf> = self.graph.evaluations().map(|(_, _, folder)| folder.to_owned()).collect();
         let (stages, options) = (self.stages, self.options);
+        let chosen = self.graph.stages().iter();
+        let chosen: Vec<&Stage> =
+            chosen.filter(|other| options.selects(other) && self.is_left(other)).collect();
+        let is_chosen = |other: &&Stage| chosen.iter().any(|chosen| std::ptr::eq(*chosen, *other));
         let after = || stages.iter().skip_while(|other| !std::ptr::eq(*other, stage)).skip(1);
-        let given_up = &self.given_up;
-        let is_left = |row: &str| !given_up.iter().any(|known| known == row);
-        let is_chosen = |other: &&Stage| options.selects(other) && other.row().is_none_or(is_left);
         let next = || {
             after().filter(is_chosen).find_map(|other| {
                 let next = other.evaluation()?;
@@ -146,7 +157,7 @@ impl<'a> Drive<'a> {
             folder,
             runs: &runs,
             // Also those behind --until, of which a job on another node begins.
-            coming: self.graph.stages().iter().filter(is_chosen).filter_map(Stage::evaluation).collect(),
+            coming: chosen.iter().filter_map(|chosen| chosen.evaluation()).collect(),
             next: &next,
             options,
             host: self.host,
@@ -301,11 +312,13 @@ impl<'a> Drive<'a> {
     }
 }
 
-/// An error and its causes in one line.
+/// An error and its causes in one line, each text once.
 fn causes(error: &Error) -> String {
     let first: &dyn std::error::Error = error;
     let all = std::iter::successors(Some(first), |error| error.source());
-    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    let mut texts: Vec<String> = all.map(ToString::to_string).collect();
+    texts.dedup_by(|next, known| known.contains(next.as_str()));
+    texts.join(": ")
 }
 
 impl Options {

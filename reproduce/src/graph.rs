@@ -93,8 +93,8 @@ impl Graph {
     }
 
     /// Appends a stage of the graph of a row, under the row's name before its own.
-    pub(crate) fn adopt(&mut self, row: &str, stage: &Stage, inputs: &[StageId]) -> StageId {
-        let name = format!("{row}.{}", stage.name);
+    pub(crate) fn adopt(&mut self, row: &str, name: &str, stage: &Stage, inputs: &[StageId]) -> StageId {
+        let name = format!("{row}.{name}");
         let id = self.push(&name, stage.seed, inputs, Arc::clone(&stage.work), &[]);
         self.tag(id, &stage.tags.iter().map(String::as_str).chain([row]).collect::<Vec<_>>());
         self.stages[id.0].row = Some(row.to_owned());
@@ -167,7 +167,7 @@ impl Stage {
     }
 
     /// Row of a table that it is made for.
-    pub(crate) fn row(&self) -> Option<&str> {
+    pub fn row(&self) -> Option<&str> {
         self.row.as_deref()
     }
 

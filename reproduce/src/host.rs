@@ -115,8 +115,8 @@ pub enum Event<'a> {
     Progress(&'a Progress<'a>),
     /// A line for the user.
     Note(&'a str),
-    /// It has failed, and what else this row of a table has is left out: the row, and why.
-    GivenUp(&'a str, &'a str),
+    /// It has failed, and what else its row of a table has is left out, or one run of that: the run, and why.
+    GivenUp(Option<&'a str>, &'a str),
     /// Its work has ended, complete or not, after this time.
     Ended(Duration, Outcome),
 }

@@ -7,6 +7,8 @@ use crate::graph::{Graph, Stage};
 use crate::verdict::Verdict;
 
 const COLUMNS: usize = 100;
+/// Columns of numbers, at least.
+const NUMBERS: usize = 6;
 /// Columns of names, at least.
 const NAMES: usize = 18;
 /// Name of the line of all evaluations.
@@ -24,24 +26,47 @@ struct Row {
     runs: BTreeMap<String, usize>,
 }
 
+/// How the lines are set.
+struct Widths {
+    numbers: usize,
+    names: usize,
+    /// Of the figures that any line has.
+    figures: [Option<usize>; 3],
+}
+
+impl Widths {
+    /// The figures of a line, or their titles.
+    fn figures(&self, texts: [String; 3]) -> String {
+        let shown = self.figures.iter().zip(texts).filter_map(|(width, text)| {
+            let width = (*width)?;
+            Some(format!("{text:>width$} "))
+        });
+        let shown: String = shown.collect();
+        if shown.is_empty() { shown } else { shown + " " }
+    }
+}
+
 impl Row {
-    /// With names of `width` columns, and figures where any stage `has_figures`.
-    fn line(&self, width: usize, has_figures: bool) -> String {
-        let number = match self.numbers {
+    fn number(&self) -> String {
+        match self.numbers {
             (0, _) => String::new(),
             (first, last) if first == last => format!("{first}."),
             (first, last) => format!("{first}-{last}."),
-        };
+        }
+    }
+
+    fn line(&self, widths: &Widths) -> String {
+        let number = self.number();
         let figure = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.1}"));
-        let [hours, gb, gpu] = self.figures.map(figure);
-        let figures = if has_figures { format!("{hours:>6} {gb:>7} {gpu:>6}  ") } else { String::new() };
+        let figures = widths.figures(self.figures.map(figure));
+        let (before, width) = (widths.numbers, widths.names);
         let runs = self
             .runs
             .iter()
             .map(|(run, count)| format!("{run} on {count} split{}", if *count == 1 { "" } else { "s" }));
         let does = [self.does.clone()].into_iter().filter(|text| !text.is_empty()).chain(runs);
         let does = does.collect::<Vec<_>>().join(", ");
-        cut(&format!("{number:>6} {:<width$} {figures}{does}\n", self.name))
+        cut(&format!("{number:>before$} {:<width$} {figures}{does}\n", self.name))
     }
 }
 
@@ -54,16 +79,21 @@ impl Graph {
         let sum = |column: usize| rows.iter().filter_map(|row| row.figures[column]).reduce(|a, b| a + b);
         let figures = [sum(0), sum(1), sum(2)];
         let has_figures = figures.iter().any(Option::is_some);
-        let head =
-            if has_figures { format!("{:>6} {:>7} {:>6}  ", "hours", "GB", "GPU h") } else { String::new() };
-        let mut text = format!("{}\n\n{:>6} {:<width$} {head}does\n", self.title, "", "stage");
-        rows.iter().for_each(|row| text += &row.line(width, has_figures));
+        let widths = Widths {
+            numbers: rows.iter().map(|row| row.number().len()).max().unwrap_or_default().max(NUMBERS),
+            names: width,
+            figures: [0, 1, 2].map(|column| figures[column].map(|_| [6, 7, 6][column])),
+        };
+        let head = widths.figures(["hours", "GB", "GPU h"].map(str::to_owned));
+        let before = widths.numbers;
+        let mut text = format!("{}\n\n{:before$} {:<width$} {head}does\n", self.title, "", "stage");
+        rows.iter().for_each(|row| text += &row.line(&widths));
         if has_figures {
             let unknown = rows.iter().any(|row| !row.runs.is_empty());
             let unknown = if unknown { "; the evaluations' hours are not known" } else { "" };
             let does = format!("what is known beforehand{unknown}");
             let (name, runs) = ("sum".to_owned(), BTreeMap::new());
-            text += &Row { numbers: (0, 0), name, figures, does, runs }.line(width, true);
+            text += &Row { numbers: (0, 0), name, figures, does, runs }.line(&widths);
         }
         // The evaluations share a line, and what each row of a table has is called the same.
         let name = |stage| Stage::family(stage).map_or_else(|| stage.name_in_row(), |_| EVALUATIONS);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use paravt_files::{quote, quote_path};
 use paravt_suite::journal::{self, JournalError, Stored};
 use paravt_suite::redact;
+use paravt_suite::task::Task as _;
 use paravt_train::log::FILE as CURVES;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,9 @@ struct Listed {
     folder: PathBuf,
     gpus: usize,
     splits: Vec<String>,
+    /// Samples of an evaluation.
+    #[serde(default)]
+    samples: usize,
 }
 
 /// How far a recipe is.
@@ -46,6 +50,9 @@ pub struct Status {
     pub is_running: bool,
     /// The stages whose results are kept, in order.
     pub stages: Vec<StageStatus>,
+    /// Seconds that the evaluations still take, fewest and most, if their samples take as long as those of the fastest and of
+    /// the slowest evaluation so far.
+    pub left: Option<(f64, f64)>,
 }
 
 /// How far a stage is.
@@ -60,6 +67,8 @@ pub struct StageStatus {
     pub seconds: f64,
     pub attempts: usize,
     pub gpus: usize,
+    /// Of an evaluation, samples with a record and all samples.
+    pub samples: Option<(usize, usize)>,
     /// What is there of it: samples, as in `12/20, 1 failed`, or steps.
     pub progress: Option<String>,
     /// The error that ended its last attempt, or the last one of a sample.
@@ -130,12 +139,15 @@ impl Reached {
 pub(crate) fn list(graph: &Graph, command: &[String]) -> Result<(), Error> {
     let listed = |stage: &Stage| {
         let folder = stage.folder()?.strip_prefix(&graph.out).ok()?.to_owned();
-        let splits = graph.evaluations().find(|(other, ..)| other.folder() == stage.folder());
+        let asked = stage.evaluation();
+        let tasks = asked.and_then(|asked| paravt_tasks::select(&asked.splits).ok()).unwrap_or_default();
+        let limit = asked.and_then(|asked| asked.limit).unwrap_or(usize::MAX);
         Some(Listed {
             name: stage.label(),
             folder,
             gpus: stage.work().gpus(),
-            splits: splits.map(|(_, evaluation, _)| evaluation.splits.clone()).unwrap_or_default(),
+            splits: asked.map(|asked| asked.splits.clone()).unwrap_or_default(),
+            samples: tasks.iter().map(|task| task.spec().expected_rows.min(limit)).sum(),
         })
     };
     let stages = graph.stages().iter().filter_map(listed).collect();
@@ -177,8 +189,23 @@ pub fn read(out: &Path) -> Result<Option<Status>, Error> {
         let is_worked_on = now.is_some() && attempts.last().map(|last| last.began) == now;
         stage(out, listed, &attempts, is_worked_on)
     });
-    let stages = stages.collect();
-    Ok(Some(Status { recipe: list.recipe, command: list.command, is_running, stages }))
+    let stages: Vec<StageStatus> = stages.collect();
+    let left = left(&stages);
+    Ok(Some(Status { recipe: list.recipe, command: list.command, is_running, stages, left }))
+}
+
+/// Fewest samples of an evaluation that say something of others.
+const FEWEST: usize = 5;
+
+/// See [`Status::left`].
+fn left(stages: &[StageStatus]) -> Option<(f64, f64)> {
+    let counted = || stages.iter().filter_map(|stage| Some((stage, stage.samples?)));
+    let open = counted().filter(|(stage, _)| stage.state != Reached::Done);
+    let samples: usize = open.map(|(_, (done, all))| all.saturating_sub(done)).sum();
+    let paces = counted().filter(|(_, (done, _))| *done >= FEWEST);
+    let paces = paces.map(|(stage, (done, _))| (stage.seconds / done as f64, stage.seconds / done as f64));
+    let (fastest, slowest) = paces.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+    (samples > 0).then_some((samples as f64 * fastest, samples as f64 * slowest))
 }
 
 fn stage(out: &Path, listed: Listed, attempts: &[Attempt], is_worked_on: bool) -> StageStatus {
@@ -196,10 +223,13 @@ fn stage(out: &Path, listed: Listed, attempts: &[Attempt], is_worked_on: bool) -
     };
     let now = (state == Reached::Running).then(attempts::now);
     let seconds = attempts::seconds(&folder, now);
-    let (progress, failed) = match listed.splits.is_empty() {
-        true => (step(&folder), None),
+    let (mut counted, progress, failed) = match listed.splits.is_empty() {
+        true => (None, step(&folder), None),
         false => samples(&folder, &listed.splits),
     };
+    if !listed.splits.is_empty() {
+        counted.get_or_insert((0, listed.samples));
+    }
     let error = std::fs::read_to_string(folder.join(slot::ERROR)).ok().map(|text| text.trim_end().to_owned());
     let logs = match state {
         Reached::Done | Reached::NotBegun => Vec::new(),
@@ -212,6 +242,7 @@ fn stage(out: &Path, listed: Listed, attempts: &[Attempt], is_worked_on: bool) -
         seconds,
         attempts: attempts.len(),
         gpus: listed.gpus,
+        samples: counted,
         progress,
         error: error.or(failed),
         logs,
@@ -229,8 +260,8 @@ fn step(folder: &Path) -> Option<String> {
     Some(format!("step {}", last.step))
 }
 
-/// Samples with a record, failed ones among them, and the last failure.
-fn samples(folder: &Path, splits: &[String]) -> (Option<String>, Option<String>) {
+/// Samples with a record and all samples, the same in words with the failed ones, and the last failure.
+fn samples(folder: &Path, splits: &[String]) -> (Option<(usize, usize)>, Option<String>, Option<String>) {
     let (mut records, mut failed, mut last, mut all) = (0, 0, None, 0);
     for split in splits {
         let run = folder.join(split);
@@ -243,7 +274,8 @@ fn samples(folder: &Path, splits: &[String]) -> (Option<String>, Option<String>)
         last = latest.map(|message| format!("a sample failed: {message}")).or(last);
     }
     let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-    ((all > 0).then(|| format!("{records}/{all}{failures}")), last)
+    let is_begun = all > 0;
+    (is_begun.then_some((records, all)), is_begun.then(|| format!("{records}/{all}{failures}")), last)
 }
 
 /// Records of a run, failed ones among them, and the last one's message.
@@ -282,7 +314,8 @@ mod tests {
     fn the_next_command_can_be_pasted() {
         let words = "paravt-bench reproduce paravt-8b --redo mlvu --yes --until serve --limit 20 --hf-home … --own-engine --notify … --out …";
         let command = words.split(' ').map(str::to_owned).collect();
-        let status = Status { recipe: "paravt-8b".into(), command, is_running: false, stages: Vec::new() };
+        let status =
+            Status { recipe: "paravt-8b".into(), command, is_running: false, stages: Vec::new(), left: None };
         let (command, open) = status.resume_command(Path::new("my runs"));
         assert_eq!(command, "paravt-bench reproduce paravt-8b --limit 20 --own-engine --out 'my runs'");
         assert_eq!(open, ["--hf-home", "--notify"]);
@@ -293,6 +326,29 @@ mod tests {
             command,
             r"paravt-bench reproduce 'it'\''s $(id).toml' --label=-x --label $'a\nb' --out ./-out"
         );
+    }
+
+    #[test]
+    fn what_is_left_takes_as_long_as_what_was_done() {
+        let stage = |state, seconds, samples| StageStatus {
+            name: "with-tool-mlvu".into(),
+            state,
+            began: None,
+            seconds,
+            attempts: 1,
+            gpus: 8,
+            samples: Some(samples),
+            progress: None,
+            error: None,
+            logs: Vec::new(),
+        };
+        let done = stage(Reached::Done, 200.0, (100, 100));
+        let running = stage(Reached::Running, 50.0, (10, 30));
+        let open = stage(Reached::NotBegun, 0.0, (0, 200));
+        assert_eq!(left(&[done.clone(), running.clone(), open.clone()]), Some((440.0, 1100.0)));
+        assert_eq!(left(std::slice::from_ref(&open)), None, "nothing was timed");
+        assert_eq!(left(&[done]), None, "nothing is left");
+        assert_eq!(left(&[stage(Reached::Running, 9.0, (4, 30)), open]), None, "four samples say nothing");
     }
 
     #[test]

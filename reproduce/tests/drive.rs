@@ -132,7 +132,7 @@ impl Observer for Lines {
             Event::Started => "started".to_owned(),
             Event::Progress(progress) => progress.to_string(),
             Event::Note(note) => note.to_owned(),
-            Event::GivenUp(row, why) => format!("failed, {row} is given up: {why}"),
+            Event::GivenUp(run, why) => format!("failed, {} is given up: {why}", run.unwrap_or("its row")),
             Event::Ended(..) => "ended".to_owned(),
         };
         self.0.push(format!("{} {text}", stage.name()));
@@ -425,7 +425,7 @@ fn a_table_does_once_what_its_rows_share_and_goes_on_without_a_row_that_fails() 
     let failed: Vec<&String> = lines.0.iter().filter(|line| line.contains("is given up")).collect();
     let [failed] = &failed[..] else { panic!("{:?}", lines.0) };
     assert!(
-        failed.starts_with("two.with-tool-mlvu failed, two is given up") && failed.contains("no memory"),
+        failed.starts_with("two.with-tool-mlvu failed, its row is given up") && failed.contains("no memory"),
         "{failed}"
     );
 

@@ -1,6 +1,7 @@
 //! Recipes as files: where they are found, and how one that `extends` another is merged over it.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use paravt_files::read_text;
 use toml::{Table, Value};
@@ -50,8 +51,17 @@ fn parse<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, Re
     toml::from_str(text).map_err(|error| RecipeError::invalid(file, error.to_string()))
 }
 
-/// The recipes of the files of this build, by name.
-pub(super) fn built_in() -> Result<Vec<(String, Table)>, RecipeError> {
+/// The recipes of the files of this build, by name. Each is parsed once: a table of many rows names most of them.
+pub(super) fn built_in() -> Result<&'static [(String, Table)], RecipeError> {
+    static ALL: OnceLock<Vec<(String, Table)>> = OnceLock::new();
+    if let Some(all) = ALL.get() {
+        return Ok(all);
+    }
+    let all = all_built_in()?;
+    Ok(ALL.get_or_init(|| all))
+}
+
+fn all_built_in() -> Result<Vec<(String, Table)>, RecipeError> {
     let mut all = Vec::new();
     for (name, text) in BUILT_IN {
         let mut table: Table = parse(&format!("recipe {name}"), text)?;
@@ -72,8 +82,8 @@ pub(super) fn built_in() -> Result<Vec<(String, Table)>, RecipeError> {
 /// `folder`.
 pub(super) fn find(name: &str, folder: &Path, is_extended: bool) -> Result<Source, RecipeError> {
     let file = format!("recipe {name}");
-    if let Some((_, table)) = built_in()?.into_iter().find(|(known, _)| known == name) {
-        return Ok(Source { file, text: String::new(), table, row_model: None });
+    if let Some((_, table)) = built_in()?.iter().find(|(known, _)| known == name) {
+        return Ok(Source { file, text: String::new(), table: table.clone(), row_model: None });
     }
     if let Some((_, text)) = BASES.into_iter().find(|(base, _)| is_extended && *base == name) {
         return Ok(Source { table: parse(&file, text)?, text: String::new(), file, row_model: None });

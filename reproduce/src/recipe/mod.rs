@@ -129,15 +129,18 @@ impl Recipe {
 
     /// Names of all recipes of this build that can be run.
     pub fn names() -> Vec<String> {
-        let all = file::built_in().unwrap_or_default().into_iter();
-        all.filter(|(_, recipe)| !recipe.contains_key("missing")).map(|(name, _)| name).collect()
+        let all = file::built_in().unwrap_or_default().iter();
+        all.filter(|(_, recipe)| !recipe.contains_key("missing")).map(|(name, _)| name.clone()).collect()
     }
 
     /// Name of the protocol under which a published row is measured: that of the recipe which evaluates it, else the
     /// release's. `None` of a number that a model's authors report themselves and no recipe evaluates.
     pub fn protocol_of_row(row: &str) -> Option<String> {
-        for name in Self::names() {
-            let Ok(recipe) = Self::load(&name) else { continue };
+        // A table has the rows of other recipes.
+        let all =
+            file::built_in().unwrap_or_default().iter().filter(|(_, recipe)| !recipe.contains_key("rows"));
+        for (name, _) in all {
+            let Ok(recipe) = Self::load(name) else { continue };
             if let Some(protocol) =
                 recipe.protocols().into_iter().find_map(|(of, protocol)| (of == row).then_some(protocol))
             {

@@ -70,8 +70,10 @@ impl Recipe {
         }
         // The texts of agents are looked at before those that they are filled into.
         for (row, graph) in &graphs {
-            for stage in graph.stages().iter().filter(|stage| is_agents(stage)) {
-                joined.adopt(row, stage, &ids(graph, stage, &[&made]));
+            let agents: Vec<&Stage> = graph.stages().iter().filter(|stage| is_agents(stage)).collect();
+            for stage in &agents {
+                let name = if agents.len() == 1 { "protocol" } else { stage.name() };
+                joined.adopt(row, name, stage, &ids(graph, stage, &[&made]));
             }
         }
         for one in &shared {
@@ -81,15 +83,19 @@ impl Recipe {
             for stage in graph.stages() {
                 let models = stage.kind().map(models).filter(|models| !models.items.is_empty());
                 if let Some(models) = models {
-                    let id =
-                        joined.adopt(row, &stage.with_work(Arc::new(models)), &ids(graph, stage, &[&made]));
+                    let id = joined.adopt(
+                        row,
+                        stage.name(),
+                        &stage.with_work(Arc::new(models)),
+                        &ids(graph, stage, &[&made]),
+                    );
                     own.insert(stage.name(), id);
                 }
             }
         }
         for ((row, graph), own) in graphs.iter().zip(&mut own) {
             for stage in graph.stages().iter().filter(|stage| is_own(stage) && !is_agents(stage)) {
-                let id = joined.adopt(row, stage, &ids(graph, stage, &[&made, own]));
+                let id = joined.adopt(row, stage.name(), stage, &ids(graph, stage, &[&made, own]));
                 own.insert(stage.name(), id);
                 evaluations.extend(stage.evaluation().map(|_| id));
             }

@@ -5,12 +5,15 @@ use std::path::Path;
 use crate::error::Error;
 use crate::host::{Host, Outcome};
 use crate::slot::Key;
-use crate::target::Fetch;
+use crate::target::{Fetch, Item, Target};
 use crate::work::{StageContext, Work};
 
 impl Work for Fetch {
     fn title(&self) -> String {
-        "data and models that are not here".to_owned()
+        match &self.items[..] {
+            [Item { target: Target::Model(id), .. }] => format!("{id}, where it is not here"),
+            _ => "data and models that are not here".to_owned(),
+        }
     }
 
     /// The files are verified against the hub's hashes.

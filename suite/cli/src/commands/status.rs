@@ -60,6 +60,18 @@ fn text(status: &Status, out: &Path) -> Text {
     let seconds: f64 = status.stages.iter().map(|stage| stage.seconds).sum();
     let sum = row("sum", "", &in_words(seconds), &format!("{hours:.1}"), "");
     text.line(format!("{:<10} {sum}", ""));
+    if let Some((least, most)) = status.left {
+        let at = |seconds: f64| day(chrono::Utc::now().timestamp() as f64 + seconds);
+        let until = match status.is_running {
+            true => format!(", until {} to {} (UTC)", at(least), at(most)),
+            false => String::new(),
+        };
+        text.line(format!(
+            "left of the evaluations: {} to {}, at the pace of those so far{until}",
+            in_words(least),
+            in_words(most)
+        ));
+    }
     for stage in status.stages.iter().filter(|stage| stage.state != Reached::Done) {
         let Some(error) = &stage.error else { continue };
         let shown: String = error.chars().take(ERROR).collect();

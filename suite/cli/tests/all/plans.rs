@@ -36,8 +36,8 @@ fn a_table_is_planned_as_a_whole_or_by_rows() {
     let (code, whole) = run(&["table1", "--plan"]);
     assert_eq!(code, Some(0), "{whole}");
     assert!(
-        whole.contains("conan-7b  ")
-            && whole.contains("as-by-its-authors on 4 splits, as-in-the-table on 7 splits"),
+        whole.contains("conan-7b.protocol")
+            && whole.contains("as-by-its-authors on 4 splits, as-in-the-table on 7"),
         "{whole}"
     );
     let (_, rows) = run(&["table1", "--plan", "--rows", "conan-7b,paravt-8b"]);

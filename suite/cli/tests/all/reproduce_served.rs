@@ -140,3 +140,56 @@ fn a_server_that_does_not_start_is_a_precondition_with_its_last_words() {
     assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong));
     assert!(text(&wrong).contains("no stage `nothing`; there are protocol, data, serve"), "{}", text(&wrong));
 }
+
+/// In this process: one row, one with a run that its engine refuses, and one whose model is nowhere.
+#[test]
+#[ignore = "needs Python: run by ci/test"]
+fn a_table_goes_on_without_what_fails_and_shows_the_rest_beside_the_published_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let (at, model) = (folder.path(), tiny("tiny_qwen3vl.py"));
+    recipe(at, &model, "candle", None);
+    let write = |name: &str, text: &str| std::fs::write(at.join(name), text).unwrap();
+    let of_row = |row: &str, rest: &str| {
+        format!("extends = \"small.toml\"\npaper_row = {row:?}\nmatrix.split = [\"mlvu\", \"mmvu\"]\n{rest}")
+    };
+    write("one.toml", &of_row("ParaVT-8B", ""));
+    // The second is declared through a chat API, which the engine does not have.
+    let runs = "matrix.run = [\"no-tool\", { name = \"declared\", dialect = \"native\" }]\n";
+    write("two.toml", &of_row("Conan-7B", runs));
+    write("three.toml", &of_row("SAGE-7B", "model = \"./nowhere\"\n"));
+    write("table.toml", "title = \"t\"\nrows = [\"one.toml\", \"two.toml\", \"three.toml\"]\n");
+    let run = |extra: &[&str]| {
+        let mut command = bench();
+        command.current_dir(at).args(["reproduce", "table.toml", "--out", "out", "--protocol", "native"]);
+        command.args(["--limit", "2", "--data"]).arg(world()).args(extra).output().unwrap()
+    };
+    let output = run(&[]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    for name in ["one.with-tool-mlvu", "one.no-tool-mmvu", "two.no-tool-mlvu", "two.no-tool-mmvu"] {
+        let split = name.rsplit('-').next().unwrap();
+        answered(at, name, split, 2);
+    }
+    assert_eq!(said.matches("FAILED: ").count(), 3, "{said}");
+    assert!(
+        said.contains("two.declared-mlvu: FAILED: ")
+            && said.contains("what is left of two.declared is left out"),
+        "{said}"
+    );
+    assert!(
+        said.contains("three.with-tool-mlvu: FAILED: ")
+            && said.contains("what is left of three.with-tool is"),
+        "{said}"
+    );
+    assert!(said.contains("failed: two.declared, three.with-tool, three.no-tool"), "{said}");
+    // The published lines of two rows, each with ours below.
+    let (_, grid) = said.split_once("published, and ours").expect(&said);
+    let (conan, paravt) = (grid.find("Conan-7B").unwrap(), grid.find("ParaVT-8B").unwrap());
+    assert!(conan < paravt && !grid.contains("SAGE-7B"), "{said}");
+    assert!(at.join("out/report/index.html").is_file());
+
+    // One row, and the same again: what is done is kept.
+    let output = run(&["--rows", "one"]);
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(text(&output).matches("(done before)").count(), 4, "{}", text(&output));
+}

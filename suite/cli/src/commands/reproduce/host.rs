@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use paravt_agents::releases;
 use paravt_reports::study::{Arm, Study, Trained};
 use paravt_reports::terminal::{Detail, counted};
-use paravt_reports::{Deviation, Report, Training, readable_runs, terminal};
+use paravt_reports::{Deviation, Report, Training, has_run, readable_runs, terminal};
 use paravt_reproduce::driver::{self, Answers, Check, Evaluation, Outcome, Reporting};
 use paravt_reproduce::graph::{Graph, Stage};
 use paravt_reproduce::preflight::Level;
@@ -305,12 +305,18 @@ impl driver::Host for Host<'_> {
             eprintln!("the report was not written: the disk is full");
             return Ok(Outcome::Down);
         }
+        // Of an evaluation that was refused there is a folder and no run.
+        let runs: Vec<PathBuf> = runs.iter().filter(|folder| has_run(folder)).cloned().collect();
+        if runs.is_empty() {
+            eprintln!("no report: no evaluation has a result");
+            return Ok(Outcome::Incomplete);
+        }
         if let Some(page) = &report.page {
-            return Ok(outcome(self.page(page, runs)?));
+            return Ok(outcome(self.page(page, &runs)?));
         }
         let graph = self.graph;
         let folder = graph.out.join("report");
-        let report = report::write(runs, &folder, None, |runs| {
+        let report = report::write(&runs, &folder, None, |runs| {
             Ok(Report { deviations: deviations(graph), ..Report::build(runs, None)? })
         })?;
         output::show(&terminal(&report, Detail::Brief));

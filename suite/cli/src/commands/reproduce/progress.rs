@@ -18,15 +18,15 @@ pub(super) struct StageProgress {
     /// Latest part of a training that got a line.
     part: Option<usize>,
     notify: Option<Arc<Notify>>,
-    /// Rows of a table of which a stage has failed.
+    /// Rows of a table, or runs of them, that have failed.
     given_up: Vec<String>,
 }
 
 impl Observer for StageProgress {
     fn event(&mut self, stage: &Stage, event: Event<'_>) {
         self.notify(stage, &event);
-        if let Event::GivenUp(row, _) = event {
-            self.given_up.push(row.to_owned());
+        if let Event::GivenUp(run, _) = event {
+            self.given_up.push(given_up(stage, run));
         }
         if output::is_quiet() && !matches!(event, Event::Discarded(..) | Event::GivenUp(..)) {
             return;
@@ -66,12 +66,10 @@ impl Observer for StageProgress {
                 meter.note(&line);
                 meter.say(note.lines().next().unwrap_or_default().to_owned());
             }
-            Event::GivenUp(row, why) => {
+            Event::GivenUp(run, why) => {
                 self.meter = None;
-                eprintln!(
-                    "{}: FAILED: {why}\n  what is left of {row} is left out; the other rows go on",
-                    stage.name()
-                );
+                let what = given_up(stage, run);
+                eprintln!("{}: FAILED: {why}\n  what is left of {what} is left out", stage.name());
             }
             Event::Ended(time, _) => {
                 self.meter = None;
@@ -86,7 +84,7 @@ impl StageProgress {
         Self { meter: None, part: None, notify, given_up: Vec::new() }
     }
 
-    /// Rows of a table of which a stage has failed.
+    /// Rows of a table, or runs of them, that have failed.
     pub(super) fn given_up(&self) -> &[String] {
         &self.given_up
     }
@@ -109,8 +107,14 @@ impl StageProgress {
                 }
                 notify.is_at("");
             }
-            Event::GivenUp(row, why) => notify.tell("failed", &format!("{row}: {why}")),
+            Event::GivenUp(_, why) => notify.tell("failed", &format!("{}: {why}", stage.name())),
             _ => {}
         }
     }
+}
+
+/// A row of a table, or one run of it.
+fn given_up(stage: &Stage, run: Option<&str>) -> String {
+    let row = stage.row().unwrap_or_default();
+    run.map_or_else(|| row.to_owned(), |run| format!("{row}.{run}"))
 }

@@ -29,6 +29,8 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("paravt-bench run videomme lvbench --protocol conan …", "the clone above it"),
     ("paravt-bench reproduce paravt-8b", "GPUs and vLLM; reproduce_served.rs has servers"),
     ("paravt-bench reproduce paravt-8b --out /data/8b…", "GPUs and vLLM"),
+    ("paravt-bench reproduce table1", "GPUs and vLLM; reproduce_served.rs has a table"),
+    ("paravt-bench reproduce table1 --out /data/table1…", "GPUs and vLLM"),
     ("paravt-bench reproduce paravt-8b --out /shared/8b …", "Slurm; slurm.rs has a stand-in"),
     ("paravt-bench status /data/8b", "the run above it"),
     ("paravt-bench reproduce mine.toml", "vLLM"),

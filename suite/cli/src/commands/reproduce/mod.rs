@@ -84,7 +84,7 @@ pub(crate) struct Args {
     #[arg(long)]
     plan: bool,
     /// With --plan: also whether the servers fit on these GPUs, with which flags, and about how long the evaluations take
-    /// there, e.g. 8xH100, 4xL40S, H200.
+    /// there, e.g. 8xH100, 4xL40S, H200 [default: none].
     #[arg(long, value_name = "NxCARD", requires = "plan")]
     cards: Option<Cards>,
     /// Output folder [default: runs/RECIPE].

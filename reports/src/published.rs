@@ -140,7 +140,7 @@ pub(crate) fn show(text: &mut Text, report: &Report) {
     text.line(format!("{:<NAME$}{titles}", "published, and ours"));
     for line in shown {
         let name = match (line.comparable, line.name.strip_suffix(BY_AUTHORS)) {
-            (Some(_), _) => format!("  {}", line.name),
+            (Some(_), _) => format!("  {}", line.name.trim_start_matches("ours: ")),
             (None, Some(_)) => "  by its authors".to_owned(),
             (None, None) => line.name.clone(),
         };

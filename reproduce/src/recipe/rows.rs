@@ -95,7 +95,9 @@ impl Recipe {
         }
         for ((row, graph), own) in graphs.iter().zip(&mut own) {
             for stage in graph.stages().iter().filter(|stage| is_own(stage) && !is_agents(stage)) {
-                let id = joined.adopt(row, stage.name(), stage, &ids(graph, stage, &[&made, own]));
+                let labelled = labelled(row, stage);
+                let inputs = ids(graph, stage, &[&made, own]);
+                let id = joined.adopt(row, stage.name(), labelled.as_ref().unwrap_or(stage), &inputs);
                 own.insert(stage.name(), id);
                 evaluations.extend(stage.evaluation().map(|_| id));
             }
@@ -197,6 +199,13 @@ fn add_shared<'a>(
     let id = joined.push(&one.name, None, &inputs, Arc::clone(&one.work), &[]);
     joined.deviates(id, &one.deviations);
     made.insert(&one.name, id);
+}
+
+/// An evaluation under the names of its row and its run: rows differ in so much that a report would name them by all of it.
+fn labelled(row: &str, stage: &Stage) -> Option<Stage> {
+    let mut asked = stage.evaluation()?.clone();
+    asked.config.label = Some(format!("{row} {}", stage.family().unwrap_or(stage.name())));
+    Some(stage.with_work(Arc::new(asked)))
 }
 
 /// What of a row's fetch is its own: its model. One that cannot be had then ends its row alone.

@@ -2,6 +2,8 @@
 
 mod served;
 
+use paravt_suite::evaluate::RunConfig;
+
 use super::Recipe;
 use crate::driver::Evaluation;
 use crate::error::RecipeError;
@@ -413,10 +415,10 @@ fn a_table_asks_each_row_as_its_own_recipe_does() {
         let own: Vec<(&str, &&Evaluation)> = own.collect();
         assert_eq!(own.len(), configs(&alone).len(), "{name}");
         for ((stage, asked), (alone, expected)) in own.iter().zip(configs(&alone)) {
-            assert_eq!(
-                (*stage, &asked.settings, &asked.config),
-                (alone, &expected.settings, &expected.config)
-            );
+            let label = asked.config.label.clone();
+            assert!(label.as_ref().is_some_and(|label| label.starts_with(&format!("{name} "))), "{label:?}");
+            let config = RunConfig { label, ..expected.config.clone() };
+            assert_eq!((*stage, &asked.settings, &asked.config), (alone, &expected.settings, &config));
         }
     }
     assert!(of_rows.iter().all(|(stage, _)| *stage != "video-thinker-7b.with-tool-lvbench"));

@@ -29,6 +29,8 @@ use crate::error::RecipeError;
 
 /// Samples in flight of a model in this process: what decodes together.
 pub const CONCURRENCY: usize = 32;
+/// Why a recipe is no row of a table.
+const NO_ROW: &str = "a row of a table is the recipe of one model that is served";
 /// End of a row's name where its number is that of the model's authors.
 const BY_AUTHORS: &str = " (by its authors)";
 
@@ -92,7 +94,7 @@ impl Recipe {
     /// # Errors
     /// Neither exists, the file cannot be read, or it is wrong; the message names the field.
     pub fn load(name: &str) -> Result<Self, RecipeError> {
-        Self::of(file::find(name, Path::new(""), false)?)
+        Self::of(file::find(name, Path::new(""), false)?, false)
     }
 
     /// The recipe of a text; `file` is where it is from.
@@ -100,10 +102,11 @@ impl Recipe {
     /// # Errors
     /// As of [`load`](Self::load).
     pub fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
-        Self::of(Source::parse(file, text)?)
+        Self::of(Source::parse(file, text)?, false)
     }
 
-    fn of(source: Source) -> Result<Self, RecipeError> {
+    /// The recipe of a source; a row of a table is no table.
+    fn of(source: Source, is_row: bool) -> Result<Self, RecipeError> {
         // A recipe of this build may have settings for stages that only those have which extend it.
         let own: Vec<String> = source.table.keys().filter(|_| !source.text.is_empty()).cloned().collect();
         let text = source.text.clone();
@@ -116,7 +119,7 @@ impl Recipe {
         let folder = Path::new(&file).parent().unwrap_or(Path::new("")).to_owned();
         let recipe = Self { source: file, row_model, ..recipe };
         if !recipe.rows.is_empty() {
-            return recipe.with_rows(&folder);
+            return if is_row { Err(recipe.invalid(NO_ROW)) } else { recipe.with_rows(&folder) };
         }
         for (name, _) in recipe.tables().into_iter().filter(|(name, _)| own.iter().any(|own| own == name)) {
             if !recipe.does(|method| method.table() == Some(name)) {

@@ -38,11 +38,9 @@ impl Recipe {
             return Err(self.invalid(message));
         }
         for name in &self.rows {
-            let row = Self::of(super::file::find(name, folder, false)?)?;
-            if !row.rows.is_empty() || row.does(Method::is_launched) || row.is_in_process() {
-                return Err(
-                    self.invalid(format!("`rows`: {name} is not the recipe of one model that is served"))
-                );
+            let row = Self::of(super::file::find(name, folder, false)?, true)?;
+            if row.does(Method::is_launched) || row.is_in_process() {
+                return Err(row.invalid(super::NO_ROW));
             }
             if self.row_recipes.iter().any(|known| known.name == row.name) {
                 return Err(self.invalid(format!("`rows` has {} twice", row.name)));

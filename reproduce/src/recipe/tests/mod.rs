@@ -436,9 +436,15 @@ fn a_table_asks_each_row_as_its_own_recipe_does() {
 fn what_is_not_a_table_is_refused() {
     let of = |text: &str| refused(&format!("title = \"t\"\n{text}"));
     assert!(of("rows = [\"paravt-8b\", \"paravt-8b\"]").contains("paravt-8b twice"));
-    assert!(of("rows = [\"paravt-nano\"]").contains("not the recipe of one model that is served"));
-    assert!(of("rows = [\"table1\"]").contains("not the recipe of one model that is served"));
+    assert!(of("rows = [\"paravt-nano\"]").contains("is the recipe of one model that is served"));
+    assert!(of("rows = [\"table1\"]").contains("is the recipe of one model that is served"));
     assert!(of("rows = [\"paravt-8b\"]\n[evaluate]\nlimit = 3").contains("stands in their recipes"));
+    // A table of itself ends.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.toml");
+    std::fs::write(&file, "title = \"t\"\nrows = [\"own.toml\"]").unwrap();
+    let error = Recipe::load(file.to_str().unwrap()).unwrap_err().to_string();
+    assert!(error.contains("is the recipe of one model that is served"), "{error}");
     let options = GraphOptions { rows: vec!["conan".to_owned()], ..out() };
     let error = Recipe::load("table1").unwrap().graph(&options).unwrap_err().to_string();
     assert!(error.contains("no row `conan`") && error.contains("did you mean `conan-7b`?"), "{error}");

@@ -126,7 +126,7 @@ const NAME: usize = 24;
 /// Adds the published table to a report for a terminal, where runs stand beside several of its lines: each score with a sign
 /// for its verdict.
 pub(crate) fn show(text: &mut Text, report: &Report) {
-    // Without them there is no report either.
+    // Damaged published numbers are an error when the report is built.
     let Ok(paper) = PaperNumbers::embedded() else { return };
     let lines = lines(report, &paper);
     let is_beside =

@@ -29,7 +29,7 @@ use crate::error::RecipeError;
 
 /// Samples in flight of a model in this process: what decodes together.
 pub const CONCURRENCY: usize = 32;
-/// Why a recipe is no row of a table.
+/// Error message for a recipe that `rows` cannot list.
 const NO_ROW: &str = "a row of a table is the recipe of one model that is served";
 /// End of a row's name where its number is that of the model's authors.
 const BY_AUTHORS: &str = " (by its authors)";
@@ -105,7 +105,7 @@ impl Recipe {
         Self::of(Source::parse(file, text)?, false)
     }
 
-    /// The recipe of a source; a row of a table is no table.
+    /// Builds the recipe of a source. With `is_row`, a recipe that has `rows` itself is an error: tables do not nest.
     fn of(source: Source, is_row: bool) -> Result<Self, RecipeError> {
         // A recipe of this build may have settings for stages that only those have which extend it.
         let own: Vec<String> = source.table.keys().filter(|_| !source.text.is_empty()).cloned().collect();

@@ -140,7 +140,7 @@ pub enum Channel {
     Image,
     /// Send a file:// URL that the server can read; the server samples.
     Video,
-    /// Sample frames here and send them as one video of JPEG frames with their positions (vLLM from 0.18).
+    /// Sample frames here and send them as one video of JPEG frames with their positions (vLLM from 0.20).
     FramesVideo,
 }
 

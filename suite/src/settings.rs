@@ -51,6 +51,10 @@ pub struct SamplingParams {
     #[cfg_attr(feature = "clap", arg(long, value_name = "FACTOR"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repetition_penalty: Option<f64>,
+    /// What is taken from the logits of tokens that the reply already holds, -2 to 2 [default: the backend's].
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NUMBER", allow_negative_numbers = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub presence_penalty: Option<f64>,
     /// Text that ends a generation; repeatable [default: none].
     #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT"))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -60,7 +64,8 @@ pub struct SamplingParams {
 impl SamplingParams {
     /// The whole distribution at the temperature, whatever the model's folder has as defaults.
     pub fn neutral() -> Self {
-        Self { top_p: Some(1.0), top_k: Some(0), repetition_penalty: Some(1.0), stop: Vec::new() }
+        let (top_p, top_k, repetition_penalty) = (Some(1.0), Some(0), Some(1.0));
+        Self { top_p, top_k, repetition_penalty, ..Self::default() }
     }
 
     /// These parameters, with those of `default` where they are not set.
@@ -71,16 +76,18 @@ impl SamplingParams {
             top_p: self.top_p.or(default.top_p),
             top_k: self.top_k.or(default.top_k),
             repetition_penalty: self.repetition_penalty.or(default.repetition_penalty),
+            presence_penalty: self.presence_penalty.or(default.presence_penalty),
             stop: stop.clone(),
         }
     }
 
     /// The numbers by their names in a chat completion request; `null` for one that is not set.
-    pub fn numbers(&self) -> [(&'static str, Value); 3] {
+    pub fn numbers(&self) -> [(&'static str, Value); 4] {
         [
             ("top_p", self.top_p.into()),
             ("top_k", self.top_k.into()),
             ("repetition_penalty", self.repetition_penalty.into()),
+            ("presence_penalty", self.presence_penalty.into()),
         ]
     }
 
@@ -98,6 +105,11 @@ impl SamplingParams {
             && !(penalty > 0.0 && penalty.is_finite())
         {
             return Err(format!("repetition_penalty: expected a positive number, found {penalty}"));
+        }
+        if let Some(penalty) = self.presence_penalty
+            && !(-2.0..=2.0).contains(&penalty)
+        {
+            return Err(format!("presence_penalty: expected a number from -2 to 2, found {penalty}"));
         }
         if self.stop.iter().any(String::is_empty) {
             return Err(
@@ -133,7 +145,7 @@ pub struct RequestSettings {
 }
 
 /// Body fields that the suite writes itself, with what sets them.
-const RESERVED: [(&str, &str); 24] = [
+const RESERVED: [(&str, &str); 25] = [
     ("model", "--model"),
     ("messages", "the protocol and the data"),
     ("max_tokens", "--max-tokens"),
@@ -143,6 +155,7 @@ const RESERVED: [(&str, &str); 24] = [
     ("top_p", "--top-p"),
     ("top_k", "--top-k"),
     ("repetition_penalty", "--repetition-penalty"),
+    ("presence_penalty", "--presence-penalty"),
     ("stop", "--stop"),
     ("chat_template_kwargs", "--chat-template-kwargs"),
     ("media_io_kwargs", "--send-video-frames"),
@@ -161,8 +174,8 @@ const RESERVED: [(&str, &str); 24] = [
 ];
 
 /// Body fields that servers name otherwise or refuse.
-const NAMED: [&str; 7] =
-    ["max_tokens", "temperature", "seed", "top_p", "top_k", "repetition_penalty", "stop"];
+const NAMED: [&str; 8] =
+    ["max_tokens", "temperature", "seed", "top_p", "top_k", "repetition_penalty", "presence_penalty", "stop"];
 
 /// Headers that the client writes itself.
 const RESERVED_HEADERS: [&str; 5] =
@@ -170,10 +183,11 @@ const RESERVED_HEADERS: [&str; 5] =
 
 impl RequestSettings {
     /// Names of its fields, which serde does not list in its errors where one is flattened.
-    pub(crate) const FIELDS: [&str; 8] = [
+    pub(crate) const FIELDS: [&str; 9] = [
         "top_p",
         "top_k",
         "repetition_penalty",
+        "presence_penalty",
         "stop",
         "chat_template_kwargs",
         "extra_body",
@@ -262,6 +276,7 @@ mod tests {
             (json!({"top_p": 0.0}), "top_p"),
             (json!({"top_p": 1.5}), "top_p"),
             (json!({"repetition_penalty": 0.0}), "repetition_penalty"),
+            (json!({"presence_penalty": 2.5}), "presence_penalty"),
             (json!({"stop": [""]}), "stop"),
             (json!({"extra_body": {"messages": []}}), "`messages` is set by"),
             (json!({"extra_body": {"max_tokens": 5}}), "--max-tokens"),
@@ -285,7 +300,7 @@ mod tests {
 
     #[test]
     fn fields_are_listed() {
-        let full = json!({"top_p": 0.5, "top_k": 1, "repetition_penalty": 1.5, "stop": ["x"],
+        let full = json!({"top_p": 0.5, "top_k": 1, "repetition_penalty": 1.5, "presence_penalty": -1.5, "stop": ["x"],
             "chat_template_kwargs": {"a": 1}, "extra_body": {"min_p": 0.1},
             "body_fields": {"temperature": ""}, "header_env": {"a": "A"}});
         let settings: RequestSettings = serde_json::from_value(full.clone()).unwrap();

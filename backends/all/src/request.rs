@@ -20,7 +20,8 @@ pub struct RequestFlags {
     #[arg(long, value_name = "JSON", value_parser = object)]
     extra_body: Option<Map<String, Value>>,
     /// Name of a field of the request body at this server, e.g. max_tokens=max_completion_tokens; without a name the field is
-    /// left out, e.g. temperature=. Fields: max_tokens, temperature, seed, top_p, top_k, repetition_penalty, stop; repeatable
+    /// left out, e.g. temperature=. Fields: max_tokens, temperature, seed, top_p, top_k, repetition_penalty, presence_penalty,
+    /// stop; repeatable
     /// [default: none; max_completion_tokens where the server asks for it].
     #[arg(long, value_name = "FIELD=NAME", value_parser = body_field)]
     body_field: Vec<(String, String)>,

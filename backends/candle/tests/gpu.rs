@@ -193,7 +193,7 @@ fn tokens_are_those_that_the_host_draws() {
         let found = kernels().sample(&logits, &draws).unwrap().unwrap();
         let rows: Vec<Vec<f32>> = wide(&logits).to_vec2().unwrap();
         for (number, ((id, logprob), logits)) in found.into_iter().zip(&rows).enumerate() {
-            assert_eq!(id, samplers[number].next(logits, &[]).unwrap(), "{case}: {:?}", draws[number]);
+            assert_eq!(id, samplers[number].next(logits, &[], 0).unwrap(), "{case}: {:?}", draws[number]);
             let wanted = log_probability(logits, id, 1.0).unwrap();
             assert!((logprob - wanted).abs() <= 1e-5, "{case}: {logprob}, {wanted}");
         }

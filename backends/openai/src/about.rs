@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use paravt_hub::http::Client;
 use paravt_suite::plan::{Channel, RunPlan};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::endpoints::Endpoint;
 use crate::secret::Secrets;
@@ -15,19 +15,28 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const BYTES: usize = 1 << 20;
 /// The first version of vLLM that reads `media_io_kwargs` of a request.
 const READS_MEDIA_SETTINGS: [u32; 2] = [0, 18];
+/// The first version of vLLM that takes the positions of frames that go out as a video: 0.18 drops them, 0.19 numbers the
+/// frames itself (`multimodal/media/video.py`).
+const TAKES_POSITIONS: [u32; 2] = [0, 20];
+/// The first version of vLLM whose loaders for Qwen's models sample at a rate and pass over a number of frames
+/// (`multimodal/video.py`, `Qwen3VLVideoBackend`); the loader `opencv` heeds it.
+const SAMPLES_AT_A_RATE: [u32; 2] = [0, 24];
 
-/// A server without `/version`: how the list of its models names its owner, and where it states its version.
+/// A server without `/version`: how the list of its models names its owner, and where it states its version: at the first
+/// of the paths that answers.
 struct Other {
     name: &'static str,
     owner: &'static str,
-    path: &'static str,
+    paths: &'static [&'static str],
     field: &'static str,
 }
 
 const OTHERS: [Other; 2] = [
-    Other { name: "SGLang", owner: "sglang", path: "/get_server_info", field: "version" },
-    Other { name: "llama.cpp", owner: "llamacpp", path: "/props", field: "build_info" },
+    Other { name: SGLANG, owner: "sglang", paths: &["/server_info", "/get_server_info"], field: "version" },
+    Other { name: "llama.cpp", owner: "llamacpp", paths: &["/props"], field: "build_info" },
 ];
+const SGLANG: &str = "SGLang";
+const TRANSFORMERS: &str = "transformers serve";
 
 /// Facts of one server; each is absent where the server does not state it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,6 +47,10 @@ pub(crate) struct About {
     pub program: Option<String>,
     /// Tokens of a conversation and its answer (`max_model_len` of `GET /v1/models`).
     pub context: Option<u64>,
+    /// Frames of a video that SGLang was started with.
+    pub nframes: Option<u64>,
+    /// vLLM behind the front end that is written in Rust.
+    pub rust_frontend: bool,
     /// The models that it lists, where the one that is asked for is not among them: some servers answer by another name.
     pub others: Vec<String>,
 }
@@ -63,27 +76,40 @@ impl About {
             *name = secrets.redact(name).chars().take(LONGEST).collect();
         }
         let other = OTHERS.iter().find(|other| models["data"][0]["owned_by"] == other.owner);
-        if let (None, Some(other)) = (&about.program, other) {
-            let said = get(client, format!("{}{}", endpoint.root(), other.path), secrets).await;
-            let version = said.as_ref().and_then(|said| version_in(&said[other.field]));
-            about.program = version.map(|version| format!("{} {version}", other.name));
+        if let (None, Some(other)) = (&about.version, other) {
+            let mut said = Value::Null;
+            for path in other.paths {
+                said = get(client, format!("{}{path}", endpoint.root()), secrets).await.unwrap_or_default();
+                if !said.is_null() {
+                    break;
+                }
+            }
+            about.program = version_in(&said[other.field]).map(|version| format!("{} {version}", other.name));
+            about.nframes = said["mm_process_config"]["video"]["nframes"].as_u64();
         }
         about
     }
 
     /// From both answers. The context is that of the model, or of the only one listed.
-    fn read(version: &Value, models: &Value, model: &str) -> Self {
+    fn read(answer: &Value, models: &Value, model: &str) -> Self {
         let listed = models["data"].as_array().map(Vec::as_slice).unwrap_or_default();
         let ours = listed.iter().find(|entry| entry["id"] == model).or(match listed {
             [only] => Some(only),
             _ => None,
         });
-        let version = version_in(&version["version"]).map(str::to_owned);
+        let version = version_in(&answer["version"]).map(str::to_owned);
         let names: Vec<&str> = listed.iter().filter_map(|entry| entry["id"].as_str()).collect();
         let others = if names.contains(&model) { &[][..] } else { &names[..names.len().min(NAMED)] };
+        // transformers lists which of its models are in memory, as llama.cpp does, which names itself.
+        let is_transformers = models["data"][0]["status"]["value"].is_string()
+            && OTHERS.iter().all(|other| models["data"][0]["owned_by"] != other.owner);
+        let program = version.as_ref().map(|version| format!("vLLM {version}"));
         Self {
             others: others.iter().map(|&name| name.to_owned()).collect(),
-            program: version.as_ref().map(|version| format!("vLLM {version}")),
+            rust_frontend: answer["rust_frontend_version"].is_string()
+                || models["data"][0]["owned_by"] == "vllm-frontend-rs",
+            nframes: None,
+            program: program.or_else(|| is_transformers.then(|| TRANSFORMERS.to_owned())),
             version,
             context: ours.and_then(|entry| entry["max_model_len"].as_u64()),
         }
@@ -120,24 +146,72 @@ impl About {
                 plan.max_tokens
             ));
         }
-        let version = self.version.as_deref()?;
-        let numbers: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).take(2).collect();
-        if numbers.len() < 2 || numbers[..] >= READS_MEDIA_SETTINGS[..] {
-            return None;
-        }
-        if plan.channel == Channel::FramesVideo {
+        self.refuses_videos(plan, sends_frames)
+    }
+
+    /// Why this server does not show videos, or frames as a video, as a plan has them.
+    fn refuses_videos(&self, plan: &RunPlan, sends_frames: bool) -> Option<String> {
+        let flag = match plan.channel {
+            Channel::Image => return None,
+            Channel::Video => "--channel video",
+            Channel::FramesVideo => "--channel frames-video",
+        };
+        let is_reference = plan.channel == Channel::Video;
+        let frames = plan.switches().video_channel_frames;
+        let program = self.program.as_deref().unwrap_or_default();
+        if self.rust_frontend {
             return Some(format!(
-                "--channel frames-video: vLLM {version} takes no video of frames: serve the model with vLLM 0.18 or newer, \
-                 or use --channel image"
+                "{flag}: the Rust front end of {program} takes neither local videos nor settings of their frames: start \
+                 vLLM with VLLM_USE_RUST_FRONTEND=0, or use --channel image"
             ));
         }
-        (sends_frames && plan.channel == Channel::Video).then(|| {
+        if program.starts_with(TRANSFORMERS) || (program.starts_with(SGLANG) && !is_reference) {
+            return Some(format!("{flag}: {program} takes no such video: use --channel image, or serve with vLLM"));
+        }
+        if program.starts_with(SGLANG) && (sends_frames || self.nframes != Some(frames as u64)) {
+            let asked = if sends_frames { "--send-video-frames" } else { flag };
+            return Some(format!(
+                "{asked}: {program} takes the number of frames from its own flag alone, and this run plans {frames}: start \
+                 it with --mm-process-config '{{\"video\": {{\"nframes\": {frames}}}}}'{}",
+                if sends_frames { " and leave the flag out" } else { "" }
+            ));
+        }
+        let version = self.version.as_deref()?;
+        if !is_reference {
+            return (!self.is_from(TAKES_POSITIONS)).then(|| {
+                format!(
+                    "--channel frames-video: vLLM {version} takes no frames with their positions as a video: serve the model \
+                     with vLLM 0.20 or newer, or use --channel image"
+                )
+            });
+        }
+        (sends_frames && !self.is_from(READS_MEDIA_SETTINGS)).then(|| {
             format!(
                 "--send-video-frames: vLLM {version} ignores the number of frames in a request: leave the flag out and \
-                 start the server with --media-io-kwargs '{{\"video\": {{\"num_frames\": {}}}}}'",
-                plan.switches().video_channel_frames
+                 start the server with --media-io-kwargs '{}'",
+                media_settings(self.video_backend(), frames)
             )
         })
+    }
+
+    /// Whether it is a vLLM of that version or a later one; one without numbers is a build of today.
+    fn is_from(&self, first: [u32; 2]) -> bool {
+        let Some(version) = &self.version else { return false };
+        let numbers: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).take(2).collect();
+        numbers.len() < 2 || numbers[..] >= first[..]
+    }
+
+    /// The loader that heeds a number of frames, where it is not the server's own.
+    pub(crate) fn video_backend(&self) -> Option<&'static str> {
+        self.is_from(SAMPLES_AT_A_RATE).then_some("opencv")
+    }
+}
+
+/// What makes vLLM show so many frames of a video: `media_io_kwargs`, as a flag or in a request.
+pub(crate) fn media_settings(video_backend: Option<&str>, frames: usize) -> Value {
+    match video_backend {
+        Some(loader) => json!({"video": {"video_backend": loader, "num_frames": frames}}),
+        None => json!({"video": {"num_frames": frames}}),
     }
 }
 
@@ -159,7 +233,6 @@ async fn get(client: &Client, url: String, secrets: &Secrets) -> Option<Value> {
 mod tests {
     use super::*;
     use paravt_suite::profile::Profile;
-    use serde_json::json;
 
     #[test]
     fn facts_are_those_of_the_model() {
@@ -172,6 +245,45 @@ mod tests {
         assert_eq!(About::read(&json!({"version": "a b"}), &json!({"data": []}), "c").line(), None);
     }
 
+    /// SGLang 0.5.23 (`multimodal/processors/qwen_vl.py`), transformers 5.24 (`cli/serving`), vLLM 0.33 (`rust/`).
+    #[test]
+    fn servers_that_show_videos_otherwise_are_refused_with_what_to_do() {
+        let plan = |channel| RunPlan { channel, ..paravt_suite::fixtures::plan(Profile::Strict) };
+        let (video, frames) = (plan(Channel::Video), plan(Channel::FramesVideo));
+        let listed = |entry: Value| json!({"data": [entry]});
+        let sglang = |nframes| About {
+            program: Some("SGLang 0.5.23".into()),
+            nframes,
+            ..About::default()
+        };
+        let why = sglang(None).refuses(&video, false).unwrap();
+        assert!(why.contains(r#"--mm-process-config '{"video": {"nframes": 64}}'"#), "{why}");
+        assert!(sglang(Some(32)).refuses(&video, false).is_some(), "another number");
+        assert_eq!(sglang(Some(64)).refuses(&video, false), None);
+        assert!(sglang(Some(64)).refuses(&video, true).unwrap().contains("leave the flag out"));
+        assert!(sglang(Some(64)).refuses(&frames, false).is_some());
+        assert_eq!(sglang(None).refuses(&plan(Channel::Image), false), None);
+        let model = json!({"id": "m", "owned_by": "Qwen", "status": {"value": "loaded"}});
+        let transformers = About::read(&Value::Null, &listed(model), "m");
+        assert_eq!(transformers.line().as_deref(), Some("transformers serve"));
+        for plan in [&video, &frames] {
+            assert!(transformers.refuses(plan, false).unwrap().contains("takes no such video"));
+        }
+        let router = json!({"id": "m", "owned_by": "llamacpp", "status": {"value": "loaded"}});
+        assert_eq!(About::read(&Value::Null, &listed(router), "m").line(), None);
+        let version = json!({"version": "0.33.0", "rust_frontend_version": "0.33.0"});
+        let rust = About::read(&version, &listed(json!({"id": "m"})), "m");
+        assert!(rust.refuses(&frames, false).unwrap().contains("VLLM_USE_RUST_FRONTEND=0"));
+        assert_eq!(rust.refuses(&plan(Channel::Image), false), None);
+        let of = |version: &str| {
+            media_settings(About { version: Some(version.into()), ..About::default() }.video_backend(), 32)
+        };
+        assert_eq!(of("0.23.1"), json!({"video": {"num_frames": 32}}));
+        for version in ["0.24.0", "0.33.0", "nightly"] {
+            assert_eq!(of(version), json!({"video": {"video_backend": "opencv", "num_frames": 32}}));
+        }
+    }
+
     #[test]
     fn plans_that_a_server_would_not_follow_are_refused() {
         let plan = |channel| RunPlan { channel, ..paravt_suite::fixtures::plan(Profile::Strict) };
@@ -182,7 +294,7 @@ mod tests {
         };
         let video = plan(Channel::Video);
         let why = about("0.17.1", 65536).refuses(&video, true).unwrap();
-        assert!(why.contains("--media-io-kwargs '{\"video\": {\"num_frames\": 64}}'"), "{why}");
+        assert!(why.contains(r#"--media-io-kwargs '{"video":{"num_frames":64}}'"#), "{why}");
         for version in ["0.9.2", "0.17.1+cpu", "0.17.0rc1"] {
             assert!(about(version, 65536).refuses(&video, true).is_some(), "{version}");
         }
@@ -191,7 +303,11 @@ mod tests {
         }
         assert_eq!(about("0.17.1", 65536).refuses(&video, false), None);
         let frames = plan(Channel::FramesVideo);
-        assert!(about("0.17.1", 65536).refuses(&frames, false).unwrap().contains("--channel frames-video"));
+        for version in ["0.17.1", "0.18.1", "0.19.1"] {
+            let why = about(version, 65536).refuses(&frames, false).unwrap();
+            assert!(why.contains("--channel frames-video") && why.contains("vLLM 0.20"), "{why}");
+        }
+        assert_eq!(about("0.20.0", 65536).refuses(&frames, false), None);
         assert_eq!(about("0.32.0", 65536).refuses(&frames, false), None);
         assert_eq!(about("0.17.1", 65536).refuses(&plan(Channel::Image), true), None);
         let placed = RunPlan { own_positions: true, ..plan(Channel::FramesVideo) };
@@ -199,8 +315,8 @@ mod tests {
         for program in ["vLLM 0.32.0", "SGLang 0.5.6"] {
             let why = named(program).refuses(&placed, false).unwrap();
             assert!(why.starts_with(program) && why.contains("agent.clips.own_positions = false"), "{why}");
-            assert_eq!(named(program).refuses(&frames, false), None);
         }
+        assert_eq!(About::default().refuses(&frames, false), None);
         assert_eq!(About::default().refuses(&placed, false), None, "a server that does not say what it is");
         let why = about("0.18.0", 2048).refuses(&plan(Channel::Image), false).unwrap();
         assert!(why.contains("context of 2048 tokens"), "{why}");

@@ -9,11 +9,15 @@ use paravt_suite::backend::Request;
 use paravt_suite::message::{Content, Frames, Message, Part, Role, StructuredCall};
 use serde_json::{Map, Value, json};
 
+use crate::about::media_settings;
+
 /// Fields of every request body of a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fixed {
     /// Ask vLLM for a video's frame count with each request (`media_io_kwargs`).
     pub send_video_frames: bool,
+    /// The loader of vLLM that heeds it, where it is not the server's own.
+    pub video_backend: Option<&'static str>,
     /// Arguments of the server's chat template.
     pub chat_template_kwargs: Map<String, Value>,
     /// Further fields; none that the suite writes itself.
@@ -59,7 +63,7 @@ pub(crate) fn build(model: &str, request: &Request, fixed: &Fixed, streams: bool
     }
     if let (true, Some(frames)) = (fixed.send_video_frames, request.videos().find_map(|video| video.nframes))
     {
-        raw(&mut out, &format!(",\"media_io_kwargs\":{{\"video\":{{\"num_frames\":{frames}}}}}"));
+        field(&mut out, "media_io_kwargs", &media_settings(fixed.video_backend, frames));
     }
     let mut extra = Cow::Borrowed(&fixed.extra);
     let videos: Vec<&Frames> = frames(request).collect();
@@ -269,6 +273,7 @@ mod tests {
                     top_p: Some(0.5),
                     top_k: Some(20),
                     repetition_penalty: Some(1.05),
+                    presence_penalty: Some(1.5),
                     stop: vec!["</answer>".into(), "\"".into()],
                 },
                 ..Generation::greedy(8)
@@ -291,7 +296,7 @@ mod tests {
                     ]},
                 ],
                 "max_tokens": 8, "temperature": 0, "seed": 1,
-                "top_p": 0.5, "top_k": 20, "repetition_penalty": 1.05, "stop": ["</answer>", "\""],
+                "top_p": 0.5, "top_k": 20, "repetition_penalty": 1.05, "presence_penalty": 1.5, "stop": ["</answer>", "\""],
                 "media_io_kwargs": {"video": {"num_frames": 32}},
             })
         );

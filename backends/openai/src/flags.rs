@@ -43,7 +43,7 @@ pub struct OpenAiFlags {
     #[arg(long, default_value_t = REPLY_BYTES, value_name = "BYTES", value_parser = at_least_one, display_order = 44)]
     max_reply_bytes: usize,
     /// With --channel video: send `media_io_kwargs.num_frames` (vLLM after 0.17): 32 under the profiles release and
-    /// paper, 64 under strict. Without this flag the server's own number applies (vLLM: 32, or --media-io-kwargs).
+    /// paper, 64 under strict. Without this flag the server has to be started with that number.
     #[arg(long, display_order = 45)]
     send_video_frames: bool,
     /// Stream every reply, which measures the time to its first token and the time per token after it.

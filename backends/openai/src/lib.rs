@@ -72,6 +72,7 @@ use limit::Limit;
 use models::Listed;
 use pace::Pace;
 use secret::Secrets;
+use shown::Told;
 use stream::Stream;
 
 /// Configuration of the client.
@@ -197,6 +198,7 @@ impl OpenAi {
             pace: Pace::new(config.requests_per_minute, config.tokens_per_minute),
             fixed: Fixed {
                 send_video_frames: config.send_video_frames,
+                video_backend: None,
                 chat_template_kwargs: config.settings.chat_template_kwargs.clone(),
                 extra: config.settings.extra_body.clone(),
                 names: config.settings.body_fields.clone(),
@@ -213,6 +215,8 @@ impl OpenAi {
         let asked =
             all.map(|endpoint| About::ask(&backend.client, endpoint, &backend.model, &backend.secrets));
         backend.about = futures::future::join_all(asked).await;
+        // Versions that do not need it take it, too.
+        backend.fixed.video_backend = backend.about.iter().find_map(About::video_backend);
         if let Some(about) = backend.about.iter().find(|about| !about.others.is_empty()) {
             let (model, others) = (&backend.model, about.others.join(", "));
             tracing::warn!(
@@ -342,10 +346,10 @@ impl OpenAi {
     ) -> Result<(), Failure> {
         // Only vLLM samples videos itself and says which tokens a prompt has.
         let mut all = self.endpoints.all().iter().zip(&self.about);
-        let is_vllm = all.any(|(other, about)| std::ptr::eq(&**other, endpoint) && about.version.is_some());
-        if !is_vllm || endpoint.frames.initialized() {
+        let about = all.find(|(other, about)| std::ptr::eq(&***other, endpoint) && about.version.is_some());
+        let Some((_, about)) = about.filter(|_| !endpoint.frames.initialized()) else {
             return endpoint.frames.get().map_or(Ok(()), |checked| checked.clone().map_err(wrong_frames));
-        }
+        };
         let Some(planned) = shown::telling(request).await else { return Ok(()) };
         let checked = endpoint.frames.get_or_try_init(|| async {
             let probe = shown::probe(body).ok_or_else(|| Failure::final_refusal("the request is not JSON"))?;
@@ -358,15 +362,20 @@ impl OpenAi {
                 Some([placeholder]) => shown::read_prompt(&reply["prompt_token_ids"], placeholder),
                 _ => None,
             };
-            let Some(shown) = shown else {
-                tracing::warn!(
-                    server = endpoint.name,
-                    "the prompt's tokens do not tell how many frames of a video the model sees: {} are planned",
-                    planned.frames
-                );
-                return Ok(Ok(()));
-            };
-            Ok::<_, Failure>(shown::other_than_planned(&planned, shown, &self.config.video_processor).map_or(Ok(()), Err))
+            let (processor, loader) = (&self.config.video_processor, about.video_backend());
+            let told = shown.map_or(Told::Nothing, |shown| shown::compare(&planned, shown, processor, loader));
+            Ok::<_, Failure>(match told {
+                Told::AsPlanned => Ok(()),
+                Told::Otherwise(why) => Err(why),
+                Told::Nothing => {
+                    tracing::warn!(
+                        server = endpoint.name,
+                        "the prompt's tokens do not tell how many frames of a video the model sees: {} are planned",
+                        planned.frames
+                    );
+                    Ok(())
+                }
+            })
         });
         checked.await?.clone().map_err(wrong_frames)
     }

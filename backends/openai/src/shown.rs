@@ -2,7 +2,7 @@
 //!
 //! vLLM samples videos itself and answers requests whose settings it does not know with status 200, so that a run may
 //! see half of its frames and look like any other. The first request with a video asks for the token ids of its prompt:
-//! in one of Qwen3-VL each pair of frames is one run of the video's placeholder.
+//! in one of Qwen3-VL each pair of frames is one run of the video's placeholder, in one of Qwen2.5-VL all of them are.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,8 @@ use paravt_suite::media::smart_resize;
 use paravt_suite::tokens::PromptTokens;
 use serde_json::{Value, json};
 
+use crate::about::media_settings;
+
 /// Placeholder of a video in Qwen's prompts.
 pub(crate) const PLACEHOLDER: &str = "<|video_pad|>";
 
@@ -19,28 +21,38 @@ pub(crate) const PLACEHOLDER: &str = "<|video_pad|>";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Planned {
     pub frames: usize,
-    /// Width and height of a frame, where it is encoded here.
-    pub size: Option<(u32, u32)>,
+    /// Width and height of a frame.
+    pub size: (u32, u32),
     /// The server's processor leaves it.
     pub keep_size: bool,
-    /// Name of the video, where it goes out by reference.
-    pub file: Option<String>,
+    /// The video, where it goes out by reference.
+    pub file: Option<File>,
+}
+
+/// A video whose frames the server samples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct File {
+    pub name: String,
+    /// Its frames where a number of them is passed over: two a second, at most 768.
+    pub at_a_rate: usize,
 }
 
 /// The plan of a request whose prompt tells whether the server follows it: frames that are sent, or a video with more
 /// frames than are planned.
 pub(crate) async fn telling(request: &Request) -> Option<Planned> {
     if let Some(frames) = crate::body::frames(request).next() {
-        let size = frames.images.first().map(|image| (image.width, image.height));
-        let keep_size = frames.keep_size;
-        return Some(Planned { frames: frames.images.len(), size, keep_size, file: None });
+        let (count, keep_size) = (frames.images.len(), frames.keep_size);
+        let first = frames.images.first()?;
+        return Some(Planned { frames: count, size: (first.width, first.height), keep_size, file: None });
     }
     let video = only(request.videos())?;
     let planned = video.nframes?;
     let path: PathBuf = video.path.clone();
     let info = tokio::task::spawn_blocking(move || paravt_suite::media::probe(&path)).await.ok()?.ok()?;
-    let file = video.path.file_name().map(|name| name.to_string_lossy().into_owned());
-    (info.frames > planned).then_some(Planned { frames: planned, size: None, keep_size: false, file })
+    let name = video.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let at_a_rate = ((2.0 * info.duration).round() as usize).clamp(4, 768).min(info.frames);
+    let (size, file) = ((info.width, info.height), Some(File { name, at_a_rate }));
+    (info.frames > planned).then_some(Planned { frames: planned, size, keep_size: false, file })
 }
 
 fn only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
@@ -58,17 +70,25 @@ pub(crate) fn probe(body: &[u8]) -> Option<Vec<u8>> {
     serde_json::to_vec(&body).ok()
 }
 
-/// What a prompt of Qwen3-VL shows of a video.
+/// What a prompt shows of a video.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PromptVideo {
-    /// Pairs of frames.
-    pub pairs: usize,
+    /// Runs of the placeholder: pairs of frames of Qwen3-VL, one of Qwen2.5-VL.
+    pub runs: usize,
     /// Visual tokens of all.
     pub tokens: usize,
 }
 
-/// Pairs of frames and their tokens in a prompt of Qwen3-VL; `None` for a prompt that does not tell (Qwen2.5-VL's has
-/// one run a video).
+/// Whether a prompt shows the planned frames.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    AsPlanned,
+    /// And what to do.
+    Otherwise(String),
+    Nothing,
+}
+
+/// The runs of the placeholder in a prompt; `None` where there is none.
 pub(crate) fn read_prompt(prompt: &Value, placeholder: &Value) -> Option<PromptVideo> {
     let prompt = prompt.as_array()?;
     let runs = prompt.iter().enumerate().filter(|(place, id)| {
@@ -76,7 +96,7 @@ pub(crate) fn read_prompt(prompt: &Value, placeholder: &Value) -> Option<PromptV
         *id == placeholder && before != Some(placeholder)
     });
     let tokens = prompt.iter().filter(|id| *id == placeholder).count();
-    Some(PromptVideo { pairs: runs.count(), tokens }).filter(|shown| shown.pairs > 1)
+    Some(PromptVideo { runs: runs.count(), tokens }).filter(|shown| shown.runs > 0)
 }
 
 /// How a server's video processor sizes frames.
@@ -123,35 +143,62 @@ impl VideoProcessor {
     }
 }
 
-/// Why a run on this video would not be the planned one.
-pub(crate) fn other_than_planned(
+/// Whether a run on this video would be the planned one; the number of frames is heeded by the loader `video_backend`.
+pub(crate) fn compare(
     planned: &Planned,
     shown: PromptVideo,
     processor: &VideoProcessor,
-) -> Option<String> {
+    video_backend: Option<&str>,
+) -> Told {
     let (frames, pairs) = (planned.frames, planned.frames.div_ceil(2));
-    if shown.pairs != pairs {
+    let other_number = |seen: usize| {
         let remedy = match &planned.file {
-            Some(_) => format!("{{\"video\": {{\"num_frames\": {frames}}}}}"),
-            None => "{\"video\": {\"num_frames\": -1}}".to_owned(),
+            Some(_) => media_settings(video_backend, frames),
+            None => json!({"video": {"num_frames": -1}}),
         };
-        return Some(format!(
-            "the server shows the model about {} frames of {}, where {frames} are planned: start vLLM with \
+        Told::Otherwise(format!(
+            "the server shows the model about {seen} frames of {}, where {frames} are planned: start vLLM with \
              --media-io-kwargs '{remedy}'",
-            2 * shown.pairs,
-            planned.file.as_deref().unwrap_or("a video of frames"),
-        ));
+            planned.file.as_ref().map_or("a video of frames", |file| &file.name),
+        ))
+    };
+    if shown.runs == 1 && pairs > 1 {
+        let can_be = |pairs| pair_tokens(planned.size).any(|each| pairs * each == shown.tokens);
+        return match planned.file.as_ref().map(|file| file.at_a_rate) {
+            _ if can_be(pairs) => Told::AsPlanned,
+            Some(other) if can_be(other / 2) || can_be(other.div_ceil(2)) => other_number(other),
+            _ => Told::Nothing,
+        };
     }
-    let (width, height) = planned.size?;
+    if shown.runs != pairs {
+        return other_number(2 * shown.runs);
+    }
+    let (width, height) = planned.size;
     let unbounded = VideoProcessor { min: 0.0, max: f64::INFINITY, ..*processor };
     let processor = if planned.keep_size { &unbounded } else { processor };
-    let tokens = processor.tokens(pairs, (width, height)).filter(|tokens| *tokens != shown.tokens)?;
-    Some(format!(
-        "the server shows the model {} visual tokens of a video of {frames} frames of {width}x{height}, where {tokens} are \
-         planned: start vLLM without a size of its own (--mm-processor-kwargs), or name the model's \
-         video_preprocessor_config.json with --video-processor",
-        shown.tokens
-    ))
+    // How a file's frames are sized is the server's.
+    let tokens = processor.tokens(pairs, (width, height)).filter(|_| planned.file.is_none());
+    match tokens.filter(|tokens| *tokens != shown.tokens) {
+        None => Told::AsPlanned,
+        Some(tokens) => Told::Otherwise(format!(
+            "the server shows the model {} visual tokens of a video of {frames} frames of {width}x{height}, where {tokens} \
+             are planned: start vLLM without a size of its own (--mm-processor-kwargs), or name the model's \
+             video_preprocessor_config.json with --video-processor",
+            shown.tokens
+        )),
+    }
+}
+
+/// Tokens that a pair of frames can have with Qwen2.5-VL: by the bounds of its folder, by those of transformers, and
+/// where its processor leaves frames as they are.
+fn pair_tokens((width, height): (u32, u32)) -> impl Iterator<Item = usize> {
+    const SIDE: u32 = 28;
+    const TOKEN: f64 = 784.0;
+    let bounds = [(4.0 * TOKEN, 16_384.0 * TOKEN), (128.0 * TOKEN, 768.0 * TOKEN), (0.0, f64::INFINITY)];
+    bounds.into_iter().filter_map(move |(min, max)| {
+        let (width, height) = smart_resize(width, height, SIDE, min, max).ok()?;
+        Some((width / SIDE * (height / SIDE)) as usize)
+    })
 }
 
 /// A prompt of which a server counts less than half of the forecast.
@@ -205,33 +252,59 @@ mod tests {
     fn runs_of_the_placeholder_are_pairs_of_frames() {
         let pad = json!(6);
         let of = |prompt: Value| read_prompt(&prompt, &pad);
-        assert_eq!(of(json!([1, 6, 6, 4, 9, 3, 6, 6, 4, 6])), Some(PromptVideo { pairs: 3, tokens: 5 }));
-        assert_eq!(of(json!([6, 6, 6, 6, 2])), None, "one run says nothing");
+        assert_eq!(of(json!([1, 6, 6, 4, 9, 3, 6, 6, 4, 6])), Some(PromptVideo { runs: 3, tokens: 5 }));
+        assert_eq!(of(json!([6, 6, 6, 6, 2])), Some(PromptVideo { runs: 1, tokens: 4 }));
         assert_eq!(of(json!([1, 2])), None);
         assert_eq!(of(Value::Null), None);
     }
 
     #[test]
     fn a_video_with_other_frames_than_planned_is_refused_with_the_flag() {
-        let video = |frames| Planned { frames, size: None, keep_size: false, file: Some("a.mp4".to_owned()) };
-        let seen = |pairs, tokens| PromptVideo { pairs, tokens };
-        let why = |planned: &Planned, shown| other_than_planned(planned, shown, &VideoProcessor::default());
-        assert_eq!(why(&video(64), seen(32, 9)), None);
-        assert_eq!(why(&video(7), seen(4, 9)), None);
-        let found = why(&video(64), seen(16, 9)).unwrap();
+        let file = || Some(File { name: "a.mp4".to_owned(), at_a_rate: 120 });
+        let video = |frames| Planned { frames, size: (1280, 720), keep_size: false, file: file() };
+        let seen = |runs, tokens| PromptVideo { runs, tokens };
+        let told = |planned: &Planned, shown| {
+            compare(planned, shown, &VideoProcessor::default(), Some("opencv"))
+        };
+        let why = |planned: &Planned, shown| match told(planned, shown) {
+            Told::Otherwise(why) => why,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(told(&video(64), seen(32, 9)), Told::AsPlanned);
+        assert_eq!(told(&video(7), seen(4, 9)), Told::AsPlanned);
+        let found = why(&video(64), seen(16, 9));
         assert!(
-            found.contains("about 32 frames of a.mp4, where 64") && found.contains("\"num_frames\": 64"),
+            found.contains("about 32 frames of a.mp4, where 64") && found.contains("\"num_frames\":64"),
             "{found}"
         );
-        let sent = Planned { frames: 8, size: Some((96, 64)), keep_size: false, file: None };
-        assert_eq!(why(&sent, seen(4, 24)), None);
-        let found = why(&sent, seen(2, 12)).unwrap();
+        let sent = Planned { frames: 8, size: (96, 64), keep_size: false, file: None };
+        assert_eq!(told(&sent, seen(4, 24)), Told::AsPlanned);
+        let found = why(&sent, seen(2, 12));
         assert!(found.contains("about 4 frames of a video of frames") && found.contains("-1"), "{found}");
-        let kept = Planned { frames: 768, size: Some((448, 256)), keep_size: true, file: None };
-        assert_eq!(why(&kept, seen(384, 384 * 14 * 8)), None);
-        assert!(why(&Planned { keep_size: false, ..kept }, seen(384, 384 * 14 * 8)).is_some());
-        let found = why(&sent, seen(4, 16)).unwrap();
+        let kept = Planned { frames: 768, size: (448, 256), keep_size: true, file: None };
+        assert_eq!(told(&kept, seen(384, 384 * 14 * 8)), Told::AsPlanned);
+        why(&Planned { keep_size: false, ..kept }, seen(384, 384 * 14 * 8));
+        let found = why(&sent, seen(4, 16));
         assert!(found.contains("16 visual tokens") && found.contains("where 24 are planned"), "{found}");
+    }
+
+    /// Of Qwen2.5-VL a frame of 1280 by 720 is 46 by 26 tokens, or at most 768.
+    #[test]
+    fn one_run_of_all_frames_tells_by_its_length() {
+        let file = Some(File { name: "a.mp4".to_owned(), at_a_rate: 120 });
+        let video = Planned { frames: 64, size: (1280, 720), keep_size: false, file };
+        let told = |tokens| {
+            compare(&video, PromptVideo { runs: 1, tokens }, &VideoProcessor::default(), Some("opencv"))
+        };
+        for each in [46 * 26, 36 * 20] {
+            assert_eq!(told(32 * each), Told::AsPlanned);
+            let Told::Otherwise(why) = told(60 * each) else { panic!("{each}") };
+            assert!(why.contains("about 120 frames of a.mp4") && why.contains("opencv"), "{why}");
+        }
+        assert_eq!(told(32 * 50), Told::Nothing, "a processor of the user's");
+        let sent = Planned { file: None, ..video.clone() };
+        let shown = PromptVideo { runs: 1, tokens: 60 * 46 * 26 };
+        assert_eq!(compare(&sent, shown, &VideoProcessor::default(), None), Told::Nothing);
     }
 
     /// Tokens that `Qwen3VLVideoProcessor` of transformers 5.19 gives.

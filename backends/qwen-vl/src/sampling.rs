@@ -113,6 +113,8 @@ pub struct Sampler {
     top_p: f64,
     top_k: usize,
     repetition_penalty: f32,
+    /// Taken from the logits of what the answer already holds; 0 for none, as every model's default.
+    presence_penalty: f32,
     rng: ChaCha12Rng,
 }
 
@@ -129,13 +131,14 @@ impl Sampler {
             let (low, high) = (range.start(), range.end());
             Err(Error::Prompt(format!("{name} is {value}; a number from {low} to {high} is needed")))
         };
-        let SamplingParams { top_p, top_k, repetition_penalty, .. } = &generation.sampling;
+        let SamplingParams { top_p, top_k, repetition_penalty, presence_penalty, .. } = &generation.sampling;
         let penalty = repetition_penalty.unwrap_or(f64::from(defaults.repetition_penalty));
         Ok(Self {
             temperature: within("temperature", generation.temperature, 0.0..=f64::MAX)?,
             top_p: within("top_p", top_p.unwrap_or(defaults.top_p), 0.0..=1.0)?,
             top_k: top_k.map_or(defaults.top_k, |top_k| top_k as usize),
             repetition_penalty: within("repetition_penalty", penalty, PENALTIES)? as f32,
+            presence_penalty: within("presence_penalty", presence_penalty.unwrap_or(0.0), -2.0..=2.0)? as f32,
             rng: generation.seed.map_or_else(ChaCha12Rng::from_os_rng, ChaCha12Rng::seed_from_u64),
         })
     }
@@ -150,7 +153,12 @@ impl Sampler {
             uniform: if self.temperature > 0.0 { self.rng.clone().random() } else { 0.0 },
             logprob_temperature: 1.0,
         };
-        (self.repetition_penalty == 1.0).then(draw)
+        (!self.penalises()).then(draw)
+    }
+
+    /// Whether what was said before changes a logit.
+    fn penalises(&self) -> bool {
+        self.repetition_penalty != 1.0 || self.presence_penalty != 0.0
     }
 
     /// After a token that the device has drawn.
@@ -160,20 +168,21 @@ impl Sampler {
         }
     }
 
-    /// The next token; `seen` are the tokens before it, prompt included. Its weights divide logits by the temperature in
+    /// The next token; `seen` are the tokens before it, of which the last `said` are the answer's. Its weights divide logits by the temperature in
     /// f64; [`log_probability`] and training divide in f32, which moves a ratio of the two from 1 by about 1e-7.
     ///
     /// # Errors
     /// A logit that is NaN or infinite.
-    pub fn next(&mut self, logits: &[f32], seen: &[u32]) -> Result<u32, Error> {
+    pub fn next(&mut self, logits: &[f32], seen: &[u32], said: usize) -> Result<u32, Error> {
         check(logits)?;
         let penalised;
-        let logits = if self.repetition_penalty == 1.0 {
-            logits
-        } else {
-            penalised = penalise(logits, seen, self.repetition_penalty);
+        let logits = if self.penalises() {
+            let answer = &seen[seen.len() - said..];
+            penalised = penalise(logits, (seen, self.repetition_penalty), (answer, self.presence_penalty));
             check(&penalised)?;
             &penalised
+        } else {
+            logits
         };
         if self.temperature <= 0.0 {
             return Ok(argmax(logits));
@@ -265,13 +274,20 @@ fn check(logits: &[f32]) -> Result<(), Error> {
     }
 }
 
-/// `RepetitionPenaltyLogitsProcessor`: each token once, however often it was seen.
-fn penalise(logits: &[f32], seen: &[u32], penalty: f32) -> Vec<f32> {
+/// Each token once, however often it was seen: `RepetitionPenaltyLogitsProcessor` of transformers, then what the chat API
+/// calls presence penalty, in the order of vLLM (`apply_penalties`).
+fn penalise(logits: &[f32], (seen, factor): (&[u32], f32), (answer, taken): (&[u32], f32)) -> Vec<f32> {
     let mut out = logits.to_vec();
+    let repeated = |before: f32| if before < 0.0 { before * factor } else { before / factor };
+    // A tokenizer may know more tokens than the model has logits.
     for &id in seen {
-        // A tokenizer may know more tokens than the model has logits.
         if let Some(&before) = logits.get(id as usize) {
-            out[id as usize] = if before < 0.0 { before * penalty } else { before / penalty };
+            out[id as usize] = repeated(before);
+        }
+    }
+    for &id in answer {
+        if let Some(&before) = logits.get(id as usize) {
+            out[id as usize] = repeated(before) - taken;
         }
     }
     out

@@ -171,7 +171,7 @@ impl<T: Clone> Sequence<T> {
 
     fn sample(&mut self, scores: Scores<'_>) -> Result<(), Error> {
         let id = match scores {
-            Scores::Logits(logits) => self.sampler.next(logits, &self.history.ids)?,
+            Scores::Logits(logits) => self.sampler.next(logits, &self.history.ids, self.generated.len())?,
             Scores::Drawn(id, _) => {
                 self.sampler.drawn();
                 id

@@ -4,24 +4,36 @@ use super::*;
 
 fn sampler(temperature: f64, top_p: f64, top_k: usize, penalty: f32) -> Sampler {
     let rng = ChaCha12Rng::seed_from_u64(1);
-    Sampler { temperature, top_p, top_k, repetition_penalty: penalty, rng }
+    Sampler { temperature, top_p, top_k, repetition_penalty: penalty, presence_penalty: 0.0, rng }
 }
 
 #[test]
 fn greedy_takes_the_first_of_the_largest_and_heeds_the_penalty() {
     let logits = [1.0, 3.0, 3.0, -1.0];
-    assert_eq!(sampler(0.0, 1.0, 0, 1.0).next(&logits, &[]).unwrap(), 1);
-    assert_eq!(sampler(0.0, 1.0, 0, 1.1).next(&logits, &[1, 1]).unwrap(), 2);
+    assert_eq!(sampler(0.0, 1.0, 0, 1.0).next(&logits, &[], 0).unwrap(), 1);
+    assert_eq!(sampler(0.0, 1.0, 0, 1.1).next(&logits, &[1, 1], 0).unwrap(), 2);
     // Beyond the logits: a tokenizer's token that the model does not have.
-    assert_eq!(sampler(0.0, 1.0, 0, 1.1).next(&logits, &[9]).unwrap(), 1);
-    assert_eq!(penalise(&logits, &[1, 1, 3], 2.0), vec![1.0, 1.5, 3.0, -2.0]);
+    assert_eq!(sampler(0.0, 1.0, 0, 1.1).next(&logits, &[9], 0).unwrap(), 1);
+    assert_eq!(penalise(&logits, (&[1, 1, 3], 2.0), (&[], 0.0)), vec![1.0, 1.5, 3.0, -2.0]);
+}
+
+/// vLLM's `apply_penalties`: what the prompt holds is not penalised, what the answer holds once, after the other penalty.
+#[test]
+fn the_presence_penalty_is_of_the_answer_alone() {
+    let logits = [1.0, 3.0, 2.5, -1.0];
+    let mut sampler = Sampler { presence_penalty: 1.0, ..sampler(0.0, 1.0, 0, 1.0) };
+    assert!(sampler.draw().is_none(), "a device knows nothing of the answer");
+    assert_eq!(sampler.next(&logits, &[1, 1], 0).unwrap(), 1);
+    assert_eq!(sampler.next(&logits, &[1, 1], 1).unwrap(), 2);
+    let both = penalise(&logits, (&[0, 1, 3, 1], 2.0), (&[3, 1, 9], 0.5));
+    assert_eq!(both, vec![0.5, 1.0, 2.5, -2.5]);
 }
 
 #[test]
 fn a_seed_draws_the_same_tokens_with_every_version_of_the_suite() {
     let mut sampler = sampler(1.0, 1.0, 0, 1.0);
     let logits = vec![0.0; 1000];
-    let tokens: Vec<u32> = (0..6).map(|_| sampler.next(&logits, &[]).unwrap()).collect();
+    let tokens: Vec<u32> = (0..6).map(|_| sampler.next(&logits, &[], 0).unwrap()).collect();
     assert_eq!(tokens, [974, 691, 427, 175, 254, 962]);
 }
 
@@ -61,7 +73,7 @@ fn what_is_drawn_without_sorting_all_is_what_the_definition_draws() {
             let (mut one, mut other) =
                 (sampler(temperature, top_p, top_k, 1.0), sampler(temperature, top_p, top_k, 1.0));
             for _ in 0..40 {
-                let found = one.next(&logits, &[]).unwrap();
+                let found = one.next(&logits, &[], 0).unwrap();
                 assert_eq!(found, by_definition(&mut other, &logits), "{temperature} {top_p} {top_k}");
             }
         }
@@ -74,7 +86,7 @@ fn sampling_follows_the_probabilities_within_nucleus_and_top_k() {
     let shares = |mut sampler: Sampler| {
         let mut counts = [0.0; 3];
         for _ in 0..20_000 {
-            counts[sampler.next(&logits, &[]).unwrap() as usize] += 1.0 / 20_000.0;
+            counts[sampler.next(&logits, &[], 0).unwrap() as usize] += 1.0 / 20_000.0;
         }
         counts
     };
@@ -106,7 +118,7 @@ fn logits_that_are_not_finite_are_errors_and_never_a_token() {
             for mut sampler in
                 [sampler(0.0, 1.0, 0, 1.0), sampler(1.0, 0.9, 2, 1.0), sampler(0.7, 1.0, 0, 1.2)]
             {
-                let error = sampler.next(&logits, &[0]).unwrap_err().to_string();
+                let error = sampler.next(&logits, &[0], 0).unwrap_err().to_string();
                 assert!(error.contains(&format!("token {at} is {wrong}")), "{error}");
             }
         }
@@ -114,8 +126,8 @@ fn logits_that_are_not_finite_are_errors_and_never_a_token() {
     }
     // A NaN beside the token whose probability is asked for.
     assert!(log_probability(&[0.0, f32::NAN], 0, 1.0).is_err());
-    assert!(sampler(0.0, 1.0, 0, 1.0).next(&[], &[]).is_err());
-    assert!(sampler(1.0, 1.0, 0, 1.0).next(&[f32::NAN; 4], &[]).is_err());
+    assert!(sampler(0.0, 1.0, 0, 1.0).next(&[], &[], 0).is_err());
+    assert!(sampler(1.0, 1.0, 0, 1.0).next(&[f32::NAN; 4], &[], 0).is_err());
 }
 
 #[test]
@@ -173,7 +185,7 @@ fn a_token_that_the_device_draws_uses_up_the_same_random_number() {
         let (mut host, mut device) = (sampler(temperature, 0.9, 10, 1.0), sampler(temperature, 0.9, 10, 1.0));
         for _ in 0..4 {
             assert_eq!(host.draw(), device.draw());
-            host.next(&logits, &[]).unwrap();
+            host.next(&logits, &[], 0).unwrap();
             device.drawn();
         }
     }

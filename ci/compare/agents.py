@@ -43,7 +43,7 @@ LONG = ["videomme", "longvideobench", "mlvu", "lvbench"]
 AGENTS = {"conan": ("Conan", LONG), "videozoomer": ("VideoZoomer", LONG), "eva": ("EfficientVideoAgent", LONG),
           "framethinker": ("FrameThinker-RL", LONG), "video-r1": ("Video-R1", ["videomme", "mmvu"]),
           "videorft": ("VideoRFT", ["videomme", "mmvu"]), "videochat-r1": ("VideoChat-R1", ["charades"]),
-          "time-r1": ("time-r1", ["charades", "videomme"]),
+          "time-r1": ("time-r1", ["charades", "videomme"]), "qwen3-vl": ("Qwen3-VL", ["videomme"]),
           "longvt": ("LongVT", ["videomme", "longvideobench", "lvbench", "charades"]),
           **dict.fromkeys(VIDEO_O3, ("Video-o3-Qwen3VL", LONG))}
 

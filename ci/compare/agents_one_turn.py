@@ -265,3 +265,63 @@ def time_r1(checkout: str, folder: str, reply):
         return evaluation.shown, 0.0 if np.isnan(value) else float(value)
 
     return run
+
+
+class JudgeAsked(Exception):
+    """Rules have found no answer."""
+
+
+def qwen3_vl(checkout: str, folder: str, reply):
+    """`infer_instruct.sh` and `eval_instruct.sh`, without the judge; the second resizing is the processor's."""
+    source = os.path.join(checkout, "evaluation/VideoMME")
+    folder = os.path.join(folder, "qwen3-vl-evaluation")
+    names = ("temperature", "top_p", "top_k", "max_tokens", "repetition_penalty", "presence_penalty")
+
+    def run(split: str, sample: dict, path: str):
+        evaluation = Evaluation(reply)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(os.path.join(folder, "videos"))
+        os.symlink(path, os.path.join(folder, "videos/clip.mp4"))
+        row = {"duration": "short", "videoID": "clip", "domain": "", "sub_category": "", "question": sample["question"]["stem"],
+               "options": lettered(sample), "answer": sample["gold"]["answer"], "question_id": "1"}
+        processor = types.SimpleNamespace(image_processor=types.SimpleNamespace(patch_size=16),
+                                          apply_chat_template=evaluation.template)
+
+        class Model:
+            def __init__(self, **_):
+                pass
+
+            def generate(self, prompts, sampling_params):
+                (prompt,) = prompts
+                (video, place), = prompt["multi_modal_data"]["video"]
+                fps = len(video) / place["total_num_frames"] * place["fps"]
+                messages = evaluation.messages(int(prompt["prompt"].strip("<>")), video, fps)
+                text = evaluation.ask(messages, {name: getattr(sampling_params, name) for name in names})
+                return [types.SimpleNamespace(outputs=[types.SimpleNamespace(text=text)])]
+
+        def judge(_):
+            raise JudgeAsked
+
+        with open(os.path.join(source, "infer_instruct.sh"), encoding="utf-8") as file:
+            settings = re.findall(r"(--(?!model-path|data-dir|output-file)[a-z-]+) (\S+)", file.read())
+        files = [os.path.join(folder, name) for name in ("said.jsonl", "scores.csv")]
+        infer = ["infer", "--model-path", "scripted", "--data-dir", folder, "--output-file", files[0],
+                 "--tensor-parallel-size", "1", *(word for pair in settings if pair[0] != "--max-samples" for word in pair)]
+        modules = {
+            "vllm": stub("vllm", LLM=Model, SamplingParams=types.SimpleNamespace),
+            "transformers": stub("transformers", AutoProcessor=types.SimpleNamespace(from_pretrained=lambda *_: processor)),
+            "datasets": stub("datasets", load_dataset=lambda _: {"test": [row]}),
+        }
+        script = os.path.join(source, "run_videomme.py")
+        with inside(folder, modules, [source], infer), evaluation.reader:
+            runpy.run_path(script, run_name="__main__")
+            sys.argv[1:] = ["eval", "--data-dir", folder, "--input-file", files[0], "--output-file", files[1], "--nproc", "1"]
+            importlib.import_module("eval_utils").build_judge = lambda **_: types.SimpleNamespace(model="", generate=judge)
+            try:
+                runpy.run_path(script, run_name="__main__")
+            except JudgeAsked:
+                return evaluation.shown, 0.0
+        with open(files[1].replace(".csv", "_acc.json"), encoding="utf-8") as file:
+            return evaluation.shown, json.load(file)["overall_accuracy"]
+
+    return run

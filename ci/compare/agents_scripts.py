@@ -116,10 +116,23 @@ def video_o3(draw: random.Random) -> str:
     ])
 
 
-# Stands for the name of the video in scripted calls.
+def qwen3_vl(draw: random.Random) -> str:
+    letter, other = draw.choice("ABCDE"), draw.choice("ABCD")
+    return draw.choice([
+        letter, f"{letter}.", f"**{letter}**", f"<think>{other} or A</think>\n{letter}", f"The best answer is: ({letter})", f"{letter} or {other}",
+        f"A red one, {letter}", f"It is A, {letter}", "Z", "none of them", f"{letter.lower()}", "I can't process this file.", f"Option{letter}",
+        f"{letter}: Failed to obtain answer via API", "Cannot determine the answer", f"A {letter}", f"It is {OPTION}",
+        f"It shows {OPTION.lower()} and {letter} or {other}", f"{OPTION} and {letter}",
+    ])
+
+
+# Stands for the name of the video in scripted replies.
 VIDEO = "VIDEO"
+# And for the text of one of the options.
+OPTION = "Option-Text"
 SCRIPTS = {"conan": conan, "videozoomer": videozoomer, "eva": eva, "longvt": longvt, "video-r1": one_turn, "videorft": one_turn,
-           "videochat-r1": one_turn, "time-r1": one_turn, **dict.fromkeys(VIDEO_O3, video_o3)}
+           "videochat-r1": one_turn, "time-r1": one_turn,
+           "qwen3-vl": qwen3_vl, **dict.fromkeys(VIDEO_O3, video_o3)}
 
 
 def reply(agent: str, messages: list) -> str:
@@ -129,7 +142,10 @@ def reply(agent: str, messages: list) -> str:
     turn = sum(message["role"] == "assistant" for message in messages)
     seed = hashlib.sha256(f"{agent} {turn} {text}".encode()).hexdigest()
     shown = re.search(r"has video path: (.+)", text)
-    return SCRIPTS[agent](random.Random(seed)).replace(VIDEO, shown.group(1) if shown else VIDEO)
+    said = SCRIPTS[agent](random.Random(seed)).replace(VIDEO, shown.group(1) if shown else VIDEO)
+    options = re.findall(r"^[A-E]\. (.+)$", text, re.MULTILINE) or [OPTION]
+    chosen = options[int(seed, 16) % len(options)]
+    return said.replace(OPTION, chosen).replace(OPTION.lower(), chosen.lower())
 
 
 class FrameThinker:

@@ -5,9 +5,6 @@ use serde::Deserialize;
 
 use crate::target::{Fetch, Item};
 
-/// Upper bound of the size of a published archive.
-const LARGEST_ARCHIVE_GB: u64 = 30;
-
 /// What a recipe needs before anything else is done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preflight {
@@ -18,19 +15,13 @@ pub struct Preflight {
     pub fetch: Fetch,
     /// Whether the recipe downloads what is missing of that.
     pub is_fetched: bool,
-    /// Whether archives are deleted once they are unpacked.
-    pub deletes: bool,
 }
 
 impl Preflight {
     /// The needs on a machine that lacks these items: the space for them is added.
     pub fn needs_for(&self, missing: &[Item]) -> Needs {
         let mut needs = self.needs.clone();
-        let copies = |item: &Item| if self.deletes { 1 } else { item.target.copies() };
-        let gb: u64 =
-            missing.iter().map(|item| item.gb.saturating_mul(copies(item))).fold(0, u64::saturating_add);
-        // One archive is downloaded while the one before is unpacked.
-        let gb = if self.deletes && gb > 0 { gb.saturating_add(2 * LARGEST_ARCHIVE_GB) } else { gb };
+        let gb = Fetch { items: missing.to_vec(), ..self.fetch.clone() }.disk_gb();
         if gb > 0 {
             let gib = (gb * 1_000_000_000).div_ceil(1 << 30);
             let data = needs.disk_gib.entry("data".to_owned()).or_default();

@@ -179,11 +179,11 @@ impl Fleet {
         Ok(words)
     }
 
-    /// The value of a flag of the command.
+    /// The value of a flag of the command; of several the last counts, as for the engines.
     pub(crate) fn flag(&self, name: &str) -> Option<String> {
         let words = self.words().ok()?;
         let (place, word) =
-            words.iter().enumerate().find(|(_, word)| word.split('=').next() == Some(name))?;
+            words.iter().enumerate().rfind(|(_, word)| word.split('=').next() == Some(name))?;
         word.split_once('=').map(|(_, value)| value.to_owned()).or_else(|| words.get(place + 1).cloned())
     }
 

@@ -14,13 +14,16 @@ use crate::error::Error;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Fetch {
     pub items: Vec<Item>,
+    /// Whether archives are deleted once they are unpacked.
+    #[serde(skip)]
+    pub deletes: bool,
 }
 
 /// One thing to fetch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Item {
     pub target: Target,
-    /// Its published size in GB, for the plan and the disk.
+    /// Its published size in GB.
     pub gb: u64,
 }
 
@@ -36,10 +39,23 @@ pub enum Target {
     Model(String),
 }
 
+/// Upper bound of the size of a published archive.
+const LARGEST_ARCHIVE_GB: u64 = 30;
+
 impl Fetch {
     /// The published size of everything, in GB.
     pub fn gb(&self) -> u64 {
         self.items.iter().map(|item| item.gb).fold(0, u64::saturating_add)
+    }
+
+    /// GB on the disk until everything is unpacked.
+    pub fn disk_gb(&self) -> u64 {
+        let copies = |item: &Item| if self.deletes { 1 } else { item.target.copies() };
+        let all = self.items.iter().map(|item| item.gb.saturating_mul(copies(item)));
+        // One archive is downloaded while the one before is unpacked.
+        let is_archive = |item: &Item| item.gb > 0 && item.target.copies() > 1;
+        let passing = if self.deletes && self.items.iter().any(is_archive) { 2 * LARGEST_ARCHIVE_GB } else { 0 };
+        all.fold(passing, u64::saturating_add)
     }
 
     /// The first of what was fetched that is no longer on this machine, without asking the hub.
@@ -64,7 +80,7 @@ impl Fetch {
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
         let further = other.items.iter().filter(|item| !self.items.contains(item));
-        Self { items: self.items.iter().chain(further).cloned().collect() }
+        Self { items: self.items.iter().chain(further).cloned().collect(), ..*self }
     }
 
     /// The command that fetches the same.

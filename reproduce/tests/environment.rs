@@ -100,7 +100,7 @@ impl World {
         };
         let mut release = Release::of(&setup).unwrap();
         let layout = Layout::new(&folder.path().join("out"));
-        let [_, rl, eval] = &mut release.environments[..] else { panic!("three") };
+        let [_, rl, eval, ..] = &mut release.environments[..] else { panic!("three of the release") };
         write_lock(&layout, rl, "torch==2.9.1+cu126\nnvidia-cudnn-cu12==9.10.2.21\nhelper==1.0\n");
         rl.tools = vec!["setuptools".to_owned()];
         rl.imports = vec!["torch".to_owned(), "helper".to_owned()];

@@ -66,7 +66,7 @@ impl Environment {
     fn steps(&self, layout: &Layout, setup: &Setup) -> Vec<(&'static str, Program)> {
         let uv = setup.uv.as_deref().unwrap_or("uv");
         let part = layout.environment(&self.name).with_added_extension("part").display().to_string();
-        let lock = layout.checkout().join(&self.lock).display().to_string();
+        let lock = self.lock_file(layout).display().to_string();
         let install = || {
             let mut program = Program::new([uv, "pip", "install", "--python"]);
             program = program.args([format!("{part}/bin/python")]).args(&self.arguments);
@@ -148,7 +148,7 @@ impl Release {
         let environment = self.environment(name)?;
         let folder = layout.environment(name);
         let _lock = lock(&folder)?;
-        let pins = pins::read(&layout.checkout(), environment)?;
+        let pins = pins::read(layout, environment)?;
         let key = self.key(environment);
         if let Some(record) = environment.present(layout, &key)? {
             return Ok(Built { record, kept: true });

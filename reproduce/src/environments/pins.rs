@@ -1,11 +1,10 @@
 //! Lock files: a line `name==version` for each package.
 
-use std::path::Path;
-
+use paravt_files::write_atomic;
 use pep440_rs::Version;
 
 use crate::environments::release::Environment;
-use crate::environments::{Error, io};
+use crate::environments::{Error, Layout, io};
 
 /// A package and its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,9 +35,12 @@ pub(crate) fn normalised(name: &str) -> String {
     parts.collect::<Vec<_>>().join("-").to_lowercase()
 }
 
-/// The pins of an environment's lock file in a checkout, after its sum is compared.
-pub(crate) fn read(checkout: &Path, environment: &Environment) -> Result<Vec<Pin>, Error> {
-    let path = checkout.join(&environment.lock);
+/// The pins of an environment's lock file, after its sum is compared; one that is ours is put in its place.
+pub(crate) fn read(layout: &Layout, environment: &Environment) -> Result<Vec<Pin>, Error> {
+    let path = environment.lock_file(layout);
+    if let Some(text) = environment.own_lock() {
+        write_atomic(&path, text.as_bytes()).map_err(io("write", &path))?;
+    }
     let bytes = std::fs::read(&path).map_err(io("read", &path))?;
     let found = paravt_files::sha256(&bytes);
     if !found.eq_ignore_ascii_case(&environment.sha256) {

@@ -1,11 +1,11 @@
 //! The data of a release: where it is, which part of it is needed, what its environments hold.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::environments::Error;
+use crate::environments::{Error, Layout};
 
 /// A release at one commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,12 +26,15 @@ pub struct Release {
     pub environments: Vec<Environment>,
 }
 
+/// Lock files that are ours, by their names: what a released environment is too old for.
+const OWN_LOCKS: [(&str, &str); 1] = [("vllm-0.32.lock", include_str!("vllm-0.32.lock"))];
+
 /// A Python environment. `{checkout}` and `{engines}` in its paths are the folders of the layout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Environment {
     pub name: String,
-    /// Its lock file, in the repository.
+    /// Its lock file: in the repository, or one of [`OWN_LOCKS`].
     pub lock: String,
     /// The lock file's SHA-256.
     pub sha256: String,
@@ -93,6 +96,19 @@ pub struct Setup {
     pub arguments: Vec<String>,
     /// A TOML file in the place of the built-in release.
     pub release: Option<String>,
+}
+
+impl Environment {
+    /// The text of its lock file, where it is ours.
+    pub(crate) fn own_lock(&self) -> Option<&'static str> {
+        OWN_LOCKS.iter().find(|(name, _)| *name == self.lock).map(|(_, text)| *text)
+    }
+
+    /// Its lock file in a layout.
+    pub(crate) fn lock_file(&self, layout: &Layout) -> PathBuf {
+        let folder = if self.own_lock().is_some() { layout.environments() } else { layout.checkout() };
+        folder.join(&self.lock)
+    }
 }
 
 impl Release {
@@ -188,7 +204,10 @@ mod tests {
         let release = Release::built_in().unwrap();
         let names: Vec<&str> =
             release.environments.iter().map(|environment| environment.name.as_str()).collect();
-        assert_eq!(names, ["sft", "rl", "eval"]);
+        assert_eq!(names, ["sft", "rl", "eval", "vllm"]);
+        for own in release.environments.iter().filter_map(|environment| Some((environment, environment.own_lock()?))) {
+            assert_eq!(paravt_files::sha256(own.1.as_bytes()), own.0.sha256, "{}", own.0.name);
+        }
         let error = release.environment("evaluation").unwrap_err().to_string();
         assert!(error.contains("sft, rl, eval"), "{error}");
     }

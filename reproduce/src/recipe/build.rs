@@ -226,7 +226,6 @@ impl Builder<'_> {
             needs: self.recipe.needs(needs, self.options)?,
             fetch: self.recipe.items(self.stages, self.options)?,
             is_fetched: self.stages.iter().any(|stage| stage.does == Some(Method::Fetch)),
-            deletes: self.options.delete_archives,
         })
     }
 

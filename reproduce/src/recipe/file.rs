@@ -13,7 +13,7 @@ use crate::error::RecipeError;
 const MAX_FILE: u64 = 1 << 20;
 
 /// The files of this build; those with a list `recipes` hold several.
-const BUILT_IN: [(&str, &str); 11] = [
+const BUILT_IN: [(&str, &str); 12] = [
     ("paravt-nano", include_str!("../../recipes/paravt-nano.toml")),
     ("paravt-nano-study", include_str!("../../recipes/paravt-nano-study.toml")),
     ("paravt-nano-base", include_str!("../../recipes/paravt-nano-base.toml")),
@@ -25,6 +25,7 @@ const BUILT_IN: [(&str, &str); 11] = [
     ("paravt-8b-variants", include_str!("../../recipes/paravt-8b-variants.toml")),
     ("table1", include_str!("../../recipes/table1.toml")),
     ("table2", include_str!("../../recipes/table2.toml")),
+    ("authors", include_str!("../../recipes/authors.toml")),
 ];
 /// What others extend and nobody runs.
 const BASES: [(&str, &str); 2] = [

@@ -209,7 +209,8 @@ fn labelled(row: &str, stage: &Stage) -> Option<Stage> {
 /// What of a row's fetch is its own: its model. One that cannot be had then ends its row alone.
 fn models(fetch: &Fetch) -> Fetch {
     let is_model = |target: &Target| matches!(target, Target::Model(_));
-    Fetch { items: fetch.items.iter().filter(|item| is_model(&item.target)).cloned().collect() }
+    let items = fetch.items.iter().filter(|item| is_model(&item.target)).cloned().collect();
+    Fetch { items, ..*fetch }
 }
 
 /// The work of a stage as all rows have it.
@@ -217,7 +218,7 @@ fn of_all(stage: &Stage, table: &str) -> Arc<dyn Work> {
     if let Some(fetch) = stage.kind::<Fetch>() {
         let own = models(fetch);
         let items = fetch.items.iter().filter(|item| !own.items.contains(item)).cloned().collect();
-        return Arc::new(Fetch { items });
+        return Arc::new(Fetch { items, ..*fetch });
     }
     match stage.kind() {
         Some(Check::Machine(needed)) => {

@@ -70,7 +70,7 @@ impl Recipe {
                 let published = item(&format!("model:{}", self.engines.published_sft));
                 items.insert(splits.unwrap_or(items.len()), published);
             }
-            return Ok(Fetch { items });
+            return Ok(Fetch { items, deletes: options.delete_archives });
         }
         let model = options.model.as_ref().or(self.model.as_ref());
         let model = model.filter(|model| options.backend.is_none() && !is_folder(model));
@@ -81,6 +81,7 @@ impl Recipe {
         });
         Ok(Fetch {
             items: model.into_iter().chain(self.splits(stages)?.iter().map(|split| item(split))).collect(),
+            deletes: options.delete_archives,
         })
     }
 

@@ -12,7 +12,7 @@ impl Work for Fetch {
     fn title(&self) -> String {
         match &self.items[..] {
             [Item { target: Target::Model(id), .. }] => format!("{id}, where it is not here"),
-            _ => "data and models that are not here".to_owned(),
+            _ => format!("{} GB of data and models that are not here", Fetch::gb(self)),
         }
     }
 
@@ -30,7 +30,7 @@ impl Work for Fetch {
     }
 
     fn gb(&self) -> Option<f64> {
-        Some(Fetch::gb(self) as f64)
+        Some(self.disk_gb() as f64)
     }
 
     fn missing(&self, host: &mut dyn Host) -> Result<Option<String>, Error> {

@@ -30,6 +30,7 @@ pub mod eva;
 pub mod framethinker;
 pub mod longvt;
 mod one_turn;
+pub mod qwen_vl;
 pub mod sage;
 pub mod temporal_grounding;
 pub mod time_r1;
@@ -62,6 +63,7 @@ pub static AGENTS: &[Agent] = &[
     video_r1::AGENT,
     videochat_r1::AGENT,
     time_r1::AGENT,
+    qwen_vl::AGENT,
     Agent { reference: Some(pyvision::REFERENCE), releases: &[&pyvision::RELEASE] },
     sage::AGENT,
 ];

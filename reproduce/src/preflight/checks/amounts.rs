@@ -99,8 +99,11 @@ pub(super) fn disk(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>
         let names = names.join(" and ");
         let remedy = "free some, or name folders on a larger disk with --out, --hf-home or $HF_HOME";
         if !space.is_empty() {
-            let found = format!("{} free for {names}", gib_text(free));
-            findings.amount(space, gib(free), found, " GiB free", remedy);
+            // As hubs and plans have it.
+            let gb = |gib: u64| (gib << 30).div_ceil(1_000_000_000);
+            let space = Bound { refuse: space.refuse.map(gb), warn: space.warn.map(gb) };
+            let found = format!("{:.1} GB free for {names}", free as f64 / 1e9);
+            findings.amount(space, free / 1_000_000_000, found, " GB free", remedy);
         }
         if let Some(files) = files.filter(|_| !count.is_empty()) {
             let found = format!("{files} free inodes for {names}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use paravt_agents::{bind, conan, eva, releases, time_r1, video_r1, videozoomer};
+use paravt_agents::{bind, conan, eva, qwen_vl, releases, time_r1, video_r1, videozoomer};
 use paravt_suite::agent::Agent;
 use paravt_suite::backend::{BackendError, Completion, ErrorClass, FinishReason, StoppedBy};
 use paravt_suite::evaluate::RunConfig;
@@ -287,6 +287,36 @@ async fn time_r1_generates_the_letter_a_second_time_from_where_the_answer_begins
     };
     assert_eq!((frames[199].index, *width, *height), (999, 196, 112), "28,098 pixels at most");
     assert_eq!(record.agent_score.unwrap().score.value, 1.0);
+}
+
+#[tokio::test]
+async fn qwen_asks_one_question_under_the_settings_of_its_script_and_of_its_cards() {
+    let asked = |name: &'static str, split: &'static str, reply: &'static str| async move {
+        let release = releases().find(|release| release.name == name).unwrap();
+        let protocol = standin_of(qwen_vl::RELEASE.name, release);
+        let (record, backend) = run(protocol, split, Scripted::new(&[("turn0", reply)])).await;
+        let generation = backend.asked.lock().unwrap()[0].generation.clone();
+        (record, generation)
+    };
+    let of_its_text = "<think>A or B?</think> I see A DOG there";
+    let (record, generation) = asked("qwen3-vl", "videomme", of_its_text).await;
+    let question = "[200 frames]Choose from the video. Give one letter (A to D) alone.\nQ: What is shown?\nA. a cat\nB. a dog\nLetter:";
+    assert_eq!(said(&record)[0], format!("user: {question}"));
+    assert_eq!((generation.max_tokens, generation.sampling.presence_penalty), (32_768, Some(1.5)));
+    assert_eq!(record.agent_score.as_ref().unwrap().score.value, 1.0, "the text of the one option");
+    let size = |record: &Record| match &record.transcript.messages[0].parts[0] {
+        RecordedPart::Frames { frames, width, height, .. } => (frames.len(), *width, *height),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(size(&record), (200, 576, 320), "192,675 pixels");
+    // Other letters than four, and other bounds.
+    let (record, _) = asked("qwen3-vl-card", "lvbench", "B").await;
+    assert!(said(&record)[0].contains("Give one letter alone."), "{:?}", said(&record));
+    assert_eq!(size(&record), (200, 1056, 576), "655,360 pixels");
+    let (record, generation) = asked("qwen2.5-vl-card", "mlvu", "B").await;
+    assert_eq!((size(&record), generation.temperature), ((200, 560, 308), 0.0), "192,675 pixels");
+    let (_, generation) = asked("qwen3.5-card", "mlvu", "B").await;
+    assert_eq!((generation.temperature, generation.sampling.top_p), (1.0, Some(0.95)));
 }
 
 #[tokio::test]

@@ -46,7 +46,9 @@ fn help_of_every_command() {
 #[test]
 fn the_help_of_reproduce_names_every_recipe() {
     let help = help(&["reproduce".to_owned()]);
-    for name in paravt_reproduce::Recipe::names() {
+    // The rows of `authors` stand in its plan.
+    let is_row = |name: &String| name.ends_with("-authors") || name.ends_with("-card");
+    for name in paravt_reproduce::Recipe::names().into_iter().filter(|name| !is_row(name)) {
         assert!(help.contains(&name), "{name}");
     }
 }

@@ -60,6 +60,8 @@ Recipes:
   rewatch-r1-7b, video-thinker-7b, qwen3-vl-8b, conan-7b, longvt-rft-7b,
   videozoomer-7b, sage-7b
                      evaluate another row of the published table
+  authors            evaluate models as their authors run them, and Qwen's by
+                     their cards; its rows are recipes too (authors --plan)
   pyvision-video-7b  evaluate on VSI-Bench a model that writes code over the
                      video; needs --code-python
 

@@ -6,7 +6,8 @@ WORLD is what `paravt-bench data make` wrote, MODEL a model folder. FOLDER gets 
 the file names of tasks/*/benchmark.toml: rows, zip archives, parts of tar archives. With TRAINING, what
 ci/target8/world.py wrote, also the rows and media of the training and the base model. Prints the address, then answers the
 hub's routes (revision, tree, resolve with ranges) until it is killed. Gated repositories want the token `of-this-test`.
-MODELS names the models that it has [default: ParaVT/ParaVT-8B].
+MODELS names the models that it has [default: ParaVT/ParaVT-8B], and QWEN25 is the folder of those that have Qwen2.5 in
+their names.
 """
 
 import hashlib
@@ -111,7 +112,8 @@ def build(world, model, folder, training=None):
         build_split(spec, world, folder / "datasets" / name)
         repositories[f"datasets/{name}"] = spec["hub"].get("gated", False)
     for name in os.environ.get("MODELS", MODEL).split():
-        shutil.copytree(model, folder / name, dirs_exist_ok=True)
+        named = os.environ.get("QWEN25", model) if "Qwen2.5" in name else model
+        shutil.copytree(named, folder / name, dirs_exist_ok=True)
         repositories[name] = False
     if training:
         build_training(training, folder)

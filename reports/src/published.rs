@@ -138,12 +138,17 @@ pub(crate) fn show(text: &mut Text, report: &Report) {
     const SHORT: [&str; SPLITS.len()] = ["VMME", "+subs", "LVB", "LVBen", "MLVU", "MMVU", "Char"];
     let titles: String = SHORT.iter().map(|title| format!("{title:>7} ")).collect();
     text.line(format!("{:<NAME$}{titles}", "published, and ours"));
+    let mut of_table = None;
     for line in shown {
         let name = match (line.comparable, line.name.strip_suffix(BY_AUTHORS)) {
             (Some(_), _) => format!("  {}", line.name.trim_start_matches("ours: ")),
-            (None, Some(_)) => "  by its authors".to_owned(),
+            (None, Some(model)) if of_table == Some(model) => "  by its authors".to_owned(),
+            (None, Some(model)) => format!("{model}*"),
             (None, None) => line.name.clone(),
         };
+        if line.comparable.is_none() {
+            of_table = Some(line.name.as_str());
+        }
         let name: String = name.chars().take(NAME - 1).collect();
         let cells = SPLITS.iter().enumerate().map(|(position, (split, _))| {
             let number =
@@ -156,7 +161,7 @@ pub(crate) fn show(text: &mut Text, report: &Report) {
         });
         text.line(format!("{name:<NAME$}{}", cells.collect::<String>()));
     }
-    text.line("  = reproduced, < worse, > better, ? inconclusive, x not comparable");
+    text.line("  = reproduced, < worse, > better, ? inconclusive, x not comparable, * authors'");
 }
 
 fn sign(verdict: &Verdict) -> char {

@@ -54,7 +54,8 @@ impl Fetch {
         let all = self.items.iter().map(|item| item.gb.saturating_mul(copies(item)));
         // One archive is downloaded while the one before is unpacked.
         let is_archive = |item: &Item| item.gb > 0 && item.target.copies() > 1;
-        let passing = if self.deletes && self.items.iter().any(is_archive) { 2 * LARGEST_ARCHIVE_GB } else { 0 };
+        let passing =
+            if self.deletes && self.items.iter().any(is_archive) { 2 * LARGEST_ARCHIVE_GB } else { 0 };
         all.fold(passing, u64::saturating_add)
     }
 

@@ -166,7 +166,9 @@ impl About {
             ));
         }
         if program.starts_with(TRANSFORMERS) || (program.starts_with(SGLANG) && !is_reference) {
-            return Some(format!("{flag}: {program} takes no such video: use --channel image, or serve with vLLM"));
+            return Some(format!(
+                "{flag}: {program} takes no such video: use --channel image, or serve with vLLM"
+            ));
         }
         if program.starts_with(SGLANG) && (sends_frames || self.nframes != Some(frames as u64)) {
             let asked = if sends_frames { "--send-video-frames" } else { flag };
@@ -251,11 +253,7 @@ mod tests {
         let plan = |channel| RunPlan { channel, ..paravt_suite::fixtures::plan(Profile::Strict) };
         let (video, frames) = (plan(Channel::Video), plan(Channel::FramesVideo));
         let listed = |entry: Value| json!({"data": [entry]});
-        let sglang = |nframes| About {
-            program: Some("SGLang 0.5.23".into()),
-            nframes,
-            ..About::default()
-        };
+        let sglang = |nframes| About { program: Some("SGLang 0.5.23".into()), nframes, ..About::default() };
         let why = sglang(None).refuses(&video, false).unwrap();
         assert!(why.contains(r#"--mm-process-config '{"video": {"nframes": 64}}'"#), "{why}");
         assert!(sglang(Some(32)).refuses(&video, false).is_some(), "another number");

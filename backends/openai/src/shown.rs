@@ -263,9 +263,8 @@ mod tests {
         let file = || Some(File { name: "a.mp4".to_owned(), at_a_rate: 120 });
         let video = |frames| Planned { frames, size: (1280, 720), keep_size: false, file: file() };
         let seen = |runs, tokens| PromptVideo { runs, tokens };
-        let told = |planned: &Planned, shown| {
-            compare(planned, shown, &VideoProcessor::default(), Some("opencv"))
-        };
+        let told =
+            |planned: &Planned, shown| compare(planned, shown, &VideoProcessor::default(), Some("opencv"));
         let why = |planned: &Planned, shown| match told(planned, shown) {
             Told::Otherwise(why) => why,
             other => panic!("{other:?}"),

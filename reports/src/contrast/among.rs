@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Contrast, Pair, Side};
+use crate::authors::BY_AUTHORS;
 use crate::names::{MANY, Varying};
 use crate::order::group_by;
 use crate::question::{Factor, Question};
@@ -16,7 +17,8 @@ struct Edge {
 /// The contrasts among runs, in the order of the first runs. Runs under a probe have a table of their own.
 ///
 /// Of each split and profile: runs that differ in one thing, those of more than two values each with the least of them
-/// or, without an order, with the first; then what these leave unconnected, by the pair with the fewest differences.
+/// or, without an order, with the first; then what these leave unconnected, by the pair with the fewest differences. Runs
+/// that differ in more and stand beside the rows of two models are left so: a table of many rows is no ablation.
 pub(crate) fn among(runs: &[Side<'_>]) -> Vec<Contrast> {
     let varying = Varying::of(&runs.iter().map(|run| run.manifest).collect::<Vec<_>>());
     let plain = runs.iter().enumerate().filter(|(_, run)| run.manifest.plan.probe.is_none());
@@ -37,6 +39,11 @@ pub(crate) fn among(runs: &[Side<'_>]) -> Vec<Contrast> {
         Some(pair)
     });
     Contrast::all(pairs.collect())
+}
+
+/// The model of a published row.
+fn model_of(row: &str) -> &str {
+    row.strip_suffix(BY_AUTHORS).unwrap_or(row)
 }
 
 /// Pairs of the runs of one split.
@@ -79,7 +86,11 @@ fn of_split(runs: &[Side<'_>], group: &[usize]) -> Vec<[usize; 2]> {
         }
     }
     // The sort is stable: of equally near pairs the first.
-    let mut rest: Vec<&Edge> = edges.iter().filter(|edge| !single(edge)).collect();
+    let of_one_row = |edge: &&Edge| {
+        let [first, second] = edge.runs.map(|run| runs[run].manifest.paper_row.as_deref().map(model_of));
+        first.is_none() || second.is_none() || first == second
+    };
+    let mut rest: Vec<&Edge> = edges.iter().filter(|edge| !single(edge)).filter(of_one_row).collect();
     rest.sort_by_key(|edge| edge.question.also.len());
     for edge in rest {
         if sets.of_run(edge.runs[0]) != sets.of_run(edge.runs[1]) {

@@ -205,7 +205,9 @@ mod tests {
         let names: Vec<&str> =
             release.environments.iter().map(|environment| environment.name.as_str()).collect();
         assert_eq!(names, ["sft", "rl", "eval", "vllm"]);
-        for own in release.environments.iter().filter_map(|environment| Some((environment, environment.own_lock()?))) {
+        for own in
+            release.environments.iter().filter_map(|environment| Some((environment, environment.own_lock()?)))
+        {
             assert_eq!(paravt_files::sha256(own.1.as_bytes()), own.0.sha256, "{}", own.0.name);
         }
         let error = release.environment("evaluation").unwrap_err().to_string();

@@ -1,11 +1,11 @@
 //! Hours of evaluations, from the operations of a model and the bytes that it reads.
 
 use std::fmt;
-use std::iter::Sum;
 use std::ops::Add;
 
 use paravt_suite::media::VideoRequest;
 use paravt_suite::plan::Channel;
+use paravt_suite::protocol::{AgentLoop, FramePolicy, Protocol, SentAs};
 use paravt_suite::task::Task as _;
 
 use super::{Card, Placement, Shape};
@@ -26,6 +26,75 @@ const OF_WINDOW: f64 = 16.0 * 64.0;
 /// Sizes of videos of which most are none smaller, and none larger.
 const SIZES: [(u32, u32); 2] = [(640, 360), (1920, 1080)];
 
+/// Seconds of videos of which most are none shorter.
+const SHORT: f64 = 60.0;
+
+/// An agent's protocol that is not here.
+pub(super) struct Unknown(pub String);
+
+/// What a sample of an evaluation shows the model.
+pub(super) struct Shown {
+    /// Pixels of its images or, of a video, of one of each pair of frames: fewest and most.
+    visual: [f64; 2],
+    /// They are one video.
+    is_video: bool,
+    has_tool: bool,
+    windows: usize,
+}
+
+impl Shown {
+    /// Of an agent's own protocol what its policy says, else what the run does.
+    pub(super) fn of(
+        asked: &Evaluation,
+        imported: &dyn Fn(&str) -> Option<Protocol>,
+    ) -> Result<Self, Unknown> {
+        let config = &asked.config;
+        let own =
+            asked.protocol.as_deref().map(|name| imported(name).ok_or_else(|| Unknown(name.to_owned())));
+        if let Some(protocol) = own.transpose()?
+            && let Some(frames) = protocol.agent.as_ref().and_then(AgentLoop::frames)
+        {
+            let visual = [0, 1].map(|end| overview(&frames.policy, end));
+            let calls = frames.turns - 1;
+            let is_video = frames.policy.sent_as == SentAs::Video;
+            return Ok(Self { visual, is_video, has_tool: calls > 0, windows: calls });
+        }
+        let is_direct = config.mode.as_ref().is_some_and(|mode| mode.as_str() == "direct");
+        let has_tool = config.max_turns() > 1 && !is_direct;
+        let nframes = config.nframes();
+        // Two frames of a video share their tokens.
+        let images = if config.channel() == Channel::Image { nframes } else { nframes.div_ceil(2) };
+        let visual = SIZES.map(|(width, height)| {
+            let size = VideoRequest::overview(nframes).frame_size(nframes, width, height);
+            let (width, height) = size.unwrap_or((width, height));
+            images as f64 * f64::from(width) * f64::from(height)
+        });
+        let is_video = config.channel() == Channel::FramesVideo;
+        Ok(Self { visual, is_video, has_tool, windows: config.max_turns() * config.max_parallel().max(1) })
+    }
+
+    /// Visual tokens of the longest video; 0 where none is shown as one.
+    pub(super) fn longest_video(&self, shape: &Shape) -> u64 {
+        if self.is_video { self.tokens(shape)[1] as u64 } else { 0 }
+    }
+
+    /// Visual tokens, fewest and most.
+    fn tokens(&self, shape: &Shape) -> [f64; 2] {
+        let side = f64::from(2 * shape.vision.patch);
+        self.visual.map(|pixels| pixels / (side * side))
+    }
+}
+
+/// Pixels of the frames of an agent's first turn, those of a pair once.
+fn overview(policy: &FramePolicy, end: usize) -> f64 {
+    let Some(overview) = policy.overview else { return 0.0 };
+    let at_rate = overview.fps.map_or(overview.frames, |fps| (fps * SHORT) as usize);
+    let frames = [at_rate.clamp(1, overview.frames), overview.frames][end];
+    let size = policy.size.apply(SIZES[end], 1.0, frames).unwrap_or(SIZES[end]);
+    let images = if policy.sent_as == SentAs::Video { frames.div_ceil(2) } else { frames };
+    images as f64 * f64::from(size.0) * f64::from(size.1)
+}
+
 /// Hours, fewest and most.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Hours {
@@ -35,12 +104,18 @@ pub(super) struct Hours {
 
 impl Hours {
     /// Hours of an evaluation on servers of a card; `None` of a split that is not known.
-    pub(super) fn of(asked: &Evaluation, shape: &Shape, card: &Card, placed: &Placement) -> Option<Self> {
+    pub(super) fn of(
+        asked: &Evaluation,
+        shown: &Shown,
+        shape: &Shape,
+        card: &Card,
+        placed: &Placement,
+    ) -> Option<Self> {
         let tasks = paravt_tasks::select(&asked.splits).ok()?;
         let limit = asked.limit.unwrap_or(usize::MAX);
         let samples: usize = tasks.iter().map(|task| task.spec().expected_rows.min(limit)).sum();
         let [least, most] = [0, 1].map(|end| {
-            samples as f64 * seconds_of_sample(asked, shape, card, placed.cards, end)
+            samples as f64 * seconds_of_sample(shown, shape, card, placed.cards, end)
                 / placed.servers as f64
                 / 3600.0
         });
@@ -49,21 +124,9 @@ impl Hours {
 }
 
 /// Seconds of a server for a sample, at the lower or the upper end.
-fn seconds_of_sample(asked: &Evaluation, shape: &Shape, card: &Card, cards: usize, end: usize) -> f64 {
-    let config = &asked.config;
-    let is_direct = config.mode.as_ref().is_some_and(|mode| mode.as_str() == "direct");
-    let has_tool = asked.protocol.is_some() || config.max_turns() > 1 && !is_direct;
-    let nframes = config.nframes();
-    let (width, height) = SIZES[end];
-    let size = VideoRequest::overview(nframes).frame_size(nframes, width, height);
-    let (width, height) = size.unwrap_or((width, height));
-    let side = f64::from(2 * shape.vision.patch);
-    let of_frame = f64::from(width) * f64::from(height) / (side * side);
-    // Two frames of a video share their tokens.
-    let images = if config.channel() == Channel::Image { nframes } else { nframes.div_ceil(2) };
-    let windows = [1, config.max_turns() * config.max_parallel().max(1)][end];
-    let windows = if has_tool { windows as f64 * OF_WINDOW } else { 0.0 };
-    let visual = images as f64 * of_frame + windows;
+fn seconds_of_sample(shown: &Shown, shape: &Shape, card: &Card, cards: usize, end: usize) -> f64 {
+    let windows = if shown.has_tool { [1, shown.windows][end] as f64 * OF_WINDOW } else { 0.0 };
+    let visual = shown.tokens(shape)[end] + windows;
     // What a turn repeats is in the cache of the server.
     let prompt = visual + TEXT;
     let attention = 2.0 * shape.attention_width() * prompt * prompt;
@@ -71,7 +134,7 @@ fn seconds_of_sample(asked: &Evaluation, shape: &Shape, card: &Card, cards: usiz
     let prefill = operations / (card.tflops * 1e12 * cards as f64 * PREFILL[end]);
     let bytes = shape.weights_gb * 1e9 + IN_FLIGHT * prompt * shape.cache_bytes();
     let step = bytes / (card.tb_per_s * 1e12 * cards as f64 * DECODE[end]);
-    prefill + REPLIES[usize::from(has_tool)][end] * step / IN_FLIGHT
+    prefill + REPLIES[usize::from(shown.has_tool)][end] * step / IN_FLIGHT
 }
 
 impl Add for Hours {
@@ -79,12 +142,6 @@ impl Add for Hours {
 
     fn add(self, other: Self) -> Self {
         Self { least: self.least + other.least, most: self.most + other.most }
-    }
-}
-
-impl Sum for Hours {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), Add::add)
     }
 }
 

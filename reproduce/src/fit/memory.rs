@@ -22,16 +22,20 @@ pub(super) struct Flags {
     pub context: u64,
     /// Tokens that are computed at once.
     pub batch: u64,
+    /// Tokens of a batch below which a video that is shown would be refused.
+    pub least_batch: u64,
     pub utilization: f64,
 }
 
 impl Flags {
-    pub(super) fn of(fleet: &Fleet) -> Self {
+    /// Those of servers that are shown a video of so many tokens.
+    pub(super) fn of(fleet: &Fleet, longest_video: u64) -> Self {
         let tokens = |flag: &str| fleet.flag(flag)?.parse().ok();
         Self {
             cards: fleet.serve.gpus.max(1),
             context: tokens("--max-model-len").unwrap_or(CONTEXT),
             batch: tokens("--max-num-batched-tokens").unwrap_or(LEAST_BATCH),
+            least_batch: LEAST_BATCH.max(longest_video),
             utilization: fleet
                 .flag("--gpu-memory-utilization")
                 .and_then(|share| share.parse().ok())
@@ -86,7 +90,7 @@ impl Needed {
 impl Placement {
     /// The fewest cards for a server, and on these the largest batch up to that of its command; `None` where it does not fit.
     pub(super) fn of(shape: &Shape, flags: &Flags, cards: &Cards) -> Option<Self> {
-        let smaller = |batch: &u64| Some(batch / 2).filter(|batch| *batch >= LEAST_BATCH);
+        let smaller = |batch: &u64| Some(batch / 2).filter(|batch| *batch >= flags.least_batch);
         let counts = [1, 2, 4, 8].into_iter().filter(|each| (flags.cards..=cards.count).contains(each));
         let counts = counts.filter(|each| shape.text.heads.is_multiple_of(*each));
         let all =

@@ -4,16 +4,18 @@ mod hours;
 mod memory;
 mod shape;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::str::FromStr;
 
 use paravt_suite::data::DataRoot;
 use paravt_suite::nearest;
+use paravt_suite::protocol::Protocol;
 use serde::Deserialize;
 
 use crate::graph::{Graph, Stage};
 use crate::servers::Fleet;
-use hours::Hours;
+use hours::{Hours, Shown, Unknown};
 use memory::{Flags, Placement};
 use shape::Shape;
 
@@ -69,49 +71,92 @@ impl FromStr for Cards {
 
 impl Graph {
     /// What its servers take of the memory of these cards, with the flags that make them fit, and the hours of its evaluations,
-    /// as intervals. Nothing of it is measured.
-    pub fn on_cards(&self, cards: &Cards, root: &DataRoot) -> String {
+    /// as intervals. Nothing of it is measured. `imported` gives the agents' own protocols that are here.
+    pub fn on_cards(
+        &self,
+        cards: &Cards,
+        root: &DataRoot,
+        imported: &dyn Fn(&str) -> Option<Protocol>,
+    ) -> String {
         let Cards { count, card } = cards;
         let mut text =
             format!("\non {count} x {}, {} GB each; by arithmetic, not measured:\n", card.name, card.gb);
         let fleets: Vec<&Fleet> = self.stages().iter().filter_map(Stage::kind).collect();
-        let mut sum = Some(Hours::default());
+        let (mut sum, mut unknown) = (Some(Hours::default()), BTreeSet::new());
         for fleet in &fleets {
             let model = &fleet.model;
             let (words, hours) = match Shape::of(model, root) {
                 None => (format!("unknown until it is here: paravt-bench data fetch model:{model}"), None),
-                Some(shape) => self.placed(fleet, &shape, cards),
+                Some(shape) => self.placed(fleet, &shape, cards, imported),
             };
             let _ = writeln!(text, "  {model}: {words}");
-            if let Some(hours) = hours {
-                let _ = writeln!(text, "    evaluations: {hours}");
+            if let Some((hours, without)) = &hours {
+                let known =
+                    if *hours == Hours::default() { "unknown".to_owned() } else { format!("{hours},") };
+                let line = format!("    evaluations: {known} {}", beside(without));
+                let _ = writeln!(text, "{}", line.trim_end_matches([' ', ',']));
+                unknown.extend(without.clone());
             }
-            sum = sum.zip(hours).map(|(sum, hours)| sum + hours);
+            sum = sum.zip(hours).map(|(sum, (hours, _))| sum + hours);
         }
         if let Some(sum) = sum.filter(|_| fleets.len() > 1) {
-            let _ = writeln!(text, "  all evaluations: {sum}");
+            let line = format!("  all evaluations: {sum}, {}", beside(&unknown));
+            let _ = writeln!(text, "{}", line.trim_end_matches([' ', ',']));
+        }
+        if let Some(protocol) = unknown.first() {
+            let _ = writeln!(
+                text,
+                "  the frames of a protocol are known when it is here: `paravt-bench protocol import {protocol}`"
+            );
         }
         text + "  videos that are read, and servers that start, take more; a run with --limit 20 measures it\n"
     }
 
     /// How a model lies on the cards, and the hours of its evaluations there.
-    fn placed(&self, fleet: &Fleet, shape: &Shape, cards: &Cards) -> (String, Option<Hours>) {
-        let flags = Flags::of(fleet);
+    fn placed(
+        &self,
+        fleet: &Fleet,
+        shape: &Shape,
+        cards: &Cards,
+        imported: &dyn Fn(&str) -> Option<Protocol>,
+    ) -> (String, Option<(Hours, BTreeSet<String>)>) {
+        let asked = self.evaluations().map(|(_, asked, _)| asked);
+        let asked = asked.filter(|asked| asked.fleet.as_deref() == Some(fleet));
+        let asked: Vec<_> = asked.map(|asked| (asked, Shown::of(asked, imported))).collect();
+        let shown = asked.iter().filter_map(|(_, shown)| shown.as_ref().ok());
+        let flags = Flags::of(fleet, shown.map(|shown| shown.longest_video(shape)).max().unwrap_or(0));
         let Some(placed) = Placement::of(shape, &flags, cards) else {
             let need = format!("does not fit: {:.1} GB of weights and their context", shape.weights_gb);
             return (need, None);
         };
-        let asked = self.evaluations().map(|(_, asked, _)| asked);
-        let asked = asked.filter(|asked| asked.fleet.as_deref() == Some(fleet));
-        let hours = asked.map(|asked| Hours::of(asked, shape, &cards.card, &placed)).sum();
-        (placed.words(&flags, cards), hours)
+        let (mut sum, mut without) = (Hours::default(), BTreeSet::new());
+        for (asked, shown) in asked {
+            match shown {
+                Ok(shown) => {
+                    let hours = Hours::of(asked, &shown, shape, &cards.card, &placed);
+                    sum = sum + hours.unwrap_or_default();
+                }
+                Err(Unknown(protocol)) => drop(without.insert(protocol)),
+            }
+        }
+        (placed.words(&flags, cards), Some((sum, without)))
     }
+}
+
+/// What hours leave out.
+fn beside(protocols: &BTreeSet<String>) -> String {
+    let names: Vec<&str> = protocols.iter().map(String::as_str).collect();
+    if names.is_empty() { String::new() } else { format!("without {}", names.join(", ")) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{GraphOptions, Recipe};
+
+    fn on(graph: &Graph, cards: &str, root: &DataRoot) -> String {
+        graph.on_cards(&cards.parse().unwrap(), root, &|_| None)
+    }
 
     #[test]
     fn cards_are_named_with_their_number() {
@@ -125,8 +170,7 @@ mod tests {
     fn table1_on_three_machines() {
         let graph = Recipe::load("table1").unwrap().graph(&GraphOptions::new("out")).unwrap();
         let root = DataRoot::new("nowhere");
-        let all: Vec<String> =
-            ["8xH100", "4xL40S", "1xH200"].map(|cards| graph.on_cards(&cards.parse().unwrap(), &root)).into();
+        let all: Vec<String> = ["8xH100", "4xL40S", "1xH200"].map(|cards| on(&graph, cards, &root)).into();
         insta::assert_snapshot!(all.join(""));
     }
 
@@ -135,7 +179,7 @@ mod tests {
         let of = |model: &str, cards: &str| {
             let options = GraphOptions { model: Some(model.to_owned()), ..GraphOptions::new("out") };
             let graph = Recipe::load("qwen2.5-vl-7b").unwrap().graph(&options).unwrap();
-            graph.on_cards(&cards.parse().unwrap(), &DataRoot::new("nowhere"))
+            on(&graph, cards, &DataRoot::new("nowhere"))
         };
         let models = ["Qwen/Qwen3-VL-32B-Instruct", "Qwen/Qwen2.5-VL-72B-Instruct"];
         let machines = ["8xH100", "4xL40S", "1xH200", "8xB200", "8xRTX 4090", "2xA100-40GB"];

@@ -72,9 +72,8 @@ pub static RELEASE: Release = release("qwen3-vl", |texts, source| {
 
 /// The settings of Qwen3-VL's report (arXiv 2511.21631, 5.9): up to 2,048 frames of at most 640 tokens, in at most 224 x
 /// 1,024. On Charades-STA and MMVU it has others.
-pub(crate) static QWEN3_VL_CARD: Release = release("qwen3-vl-card", |texts, source| {
-    make("qwen3-vl-card", long(instruct()), 16_384, texts, source)
-});
+pub(crate) static QWEN3_VL_CARD: Release =
+    release("qwen3-vl-card", |texts, source| make("qwen3-vl-card", long(instruct()), 16_384, texts, source));
 
 /// The same frames, and tokens drawn as the cards of Qwen3.5 have it for videos. Of frames these say the 224 x 1,024
 /// tokens alone (`longest_edge`).
@@ -93,10 +92,7 @@ pub(crate) static QWEN25_VL_CARD: Release = release("qwen2.5-vl-card", |texts, s
 });
 
 /// Settings under which the texts are asked.
-const fn release(
-    name: &'static str,
-    make: fn(&Texts, Source) -> Result<Protocol, ImportError>,
-) -> Release {
+const fn release(name: &'static str, make: fn(&Texts, Source) -> Result<Protocol, ImportError>) -> Release {
     Release {
         name,
         repository: "QwenLM/Qwen3-VL",

@@ -183,7 +183,7 @@ pub(crate) fn imported() -> anyhow::Result<Option<Protocol>> {
 }
 
 /// The imported protocol of a release, if there is one.
-fn stored(release: &Release) -> anyhow::Result<Option<Protocol>> {
+pub(crate) fn stored(release: &Release) -> anyhow::Result<Option<Protocol>> {
     // Without a place for them there are none.
     let Some(dir) = paravt_files::cache_dir() else { return Ok(None) };
     Ok(release.stored(&dir)?)

@@ -353,7 +353,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         if let Some(cards) = &args.cards {
             ensure!(!recipe.is_in_process(), "--cards: for recipes of a served model");
-            print!("{}", graph.on_cards(cards, &args.data.root()?));
+            let imported = |name: &str| {
+                let release = paravt_agents::releases().find(|release| release.name == name)?;
+                super::protocol::stored(release).ok()?
+            };
+            print!("{}", graph.on_cards(cards, &args.data.root()?, &imported));
         }
         print!("{}", graph.standing(args.keep_stages));
         if is_slurm {

@@ -60,7 +60,7 @@ serve_scripts() {
   "$PARAVT_PYTHON" ci/tiny_qwen25vl.py "$work/model" >"$work/model.log" 2>&1
   # Agents ask for 49,152 tokens, and show up to nine videos.
   VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 PYTHONPATH=ci/servers serve_vllm "$cache/venv-vllm-0.32" "$work/model" \
-    --max-model-len 98304 --max-num-batched-tokens 32768 --limit-mm-per-prompt '{"video": 9, "image": 1024}' \
+    --max-model-len 98304 --max-num-batched-tokens 49152 --limit-mm-per-prompt '{"video": 9, "image": 1024}' \
     --logits-processors scripted_logits:Script "$@"
   await_server
   scripts="http://127.0.0.1:$port/v1"

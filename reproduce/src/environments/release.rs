@@ -34,7 +34,7 @@ const OWN_LOCKS: [(&str, &str); 1] = [("vllm-0.32.lock", include_str!("vllm-0.32
 #[serde(deny_unknown_fields)]
 pub struct Environment {
     pub name: String,
-    /// Its lock file: in the repository, or one of [`OWN_LOCKS`].
+    /// Its lock file: in the repository, or the name of one of ours.
     pub lock: String,
     /// The lock file's SHA-256.
     pub sha256: String,

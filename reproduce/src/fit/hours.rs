@@ -29,7 +29,7 @@ const SIZES: [(u32, u32); 2] = [(640, 360), (1920, 1080)];
 /// Seconds of videos of which most are none shorter.
 const SHORT: f64 = 60.0;
 
-/// An agent's protocol that is not here.
+/// A release's protocol that was not imported.
 pub(super) struct Unknown(pub String);
 
 /// What a sample of an evaluation shows the model.
@@ -49,8 +49,10 @@ impl Shown {
         imported: &dyn Fn(&str) -> Option<Protocol>,
     ) -> Result<Self, Unknown> {
         let config = &asked.config;
-        let own =
-            asked.protocol.as_deref().map(|name| imported(name).ok_or_else(|| Unknown(name.to_owned())));
+        // ParaVT's modes with another agent's text (`paravt+longvt`) show the frames of the run.
+        let is_release = |name: &&str| paravt_agents::releases().any(|release| release.name == *name);
+        let own = asked.protocol.as_deref().filter(is_release);
+        let own = own.map(|name| imported(name).ok_or_else(|| Unknown(name.to_owned())));
         if let Some(protocol) = own.transpose()?
             && let Some(frames) = protocol.agent.as_ref().and_then(AgentLoop::frames)
         {

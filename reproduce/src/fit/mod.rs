@@ -91,17 +91,13 @@ impl Graph {
             };
             let _ = writeln!(text, "  {model}: {words}");
             if let Some((hours, without)) = &hours {
-                let known =
-                    if *hours == Hours::default() { "unknown".to_owned() } else { format!("{hours},") };
-                let line = format!("    evaluations: {known} {}", beside(without));
-                let _ = writeln!(text, "{}", line.trim_end_matches([' ', ',']));
+                let _ = writeln!(text, "    evaluations: {}", in_words(hours, without));
                 unknown.extend(without.clone());
             }
             sum = sum.zip(hours).map(|(sum, (hours, _))| sum + hours);
         }
         if let Some(sum) = sum.filter(|_| fleets.len() > 1) {
-            let line = format!("  all evaluations: {sum}, {}", beside(&unknown));
-            let _ = writeln!(text, "{}", line.trim_end_matches([' ', ',']));
+            let _ = writeln!(text, "  all evaluations: {}", in_words(&sum, &unknown));
         }
         if let Some(protocol) = unknown.first() {
             let _ = writeln!(
@@ -143,10 +139,14 @@ impl Graph {
     }
 }
 
-/// What hours leave out.
-fn beside(protocols: &BTreeSet<String>) -> String {
-    let names: Vec<&str> = protocols.iter().map(String::as_str).collect();
-    if names.is_empty() { String::new() } else { format!("without {}", names.join(", ")) }
+/// Hours, and the protocols whose evaluations are not in them.
+fn in_words(hours: &Hours, without: &BTreeSet<String>) -> String {
+    let names = without.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    match (without.is_empty(), *hours == Hours::default()) {
+        (true, _) => hours.to_string(),
+        (false, true) => format!("unknown without {names}"),
+        (false, false) => format!("{hours}, without {names}"),
+    }
 }
 
 #[cfg(test)]

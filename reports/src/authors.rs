@@ -10,6 +10,11 @@ use serde::Deserialize;
 /// End of a row's name where its number is that of the model's authors.
 pub(crate) const BY_AUTHORS: &str = " (by its authors)";
 
+/// The model of a published row.
+pub(crate) fn model_of(row: &str) -> &str {
+    row.strip_suffix(BY_AUTHORS).unwrap_or(row)
+}
+
 /// A row of the table whose authors report numbers of their own.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -4,7 +4,7 @@ use paravt_suite::protocol::Fidelity;
 use paravt_suite::run::Manifest;
 use serde::Serialize;
 
-use crate::authors::{Authors, BY_AUTHORS, Row};
+use crate::authors::{Authors, BY_AUTHORS, Row, model_of};
 use crate::order::distinct;
 use crate::pairs::Pairs;
 use crate::paper::{PaperError, PaperNumbers};
@@ -65,7 +65,7 @@ pub(crate) fn two_protocols(
     let mut found: Vec<TwoProtocols> = Vec::new();
     for (run, name) in runs.iter().zip(rows) {
         let Some(name) = name else { continue };
-        let model = name.strip_suffix(BY_AUTHORS).unwrap_or(name);
+        let model = model_of(name);
         let (Some(row), task) = (authors.of_model(model), &run.manifest.task.name) else { continue };
         if found.iter().any(|one| one.row == model && one.task == *task) {
             continue;

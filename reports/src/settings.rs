@@ -12,7 +12,7 @@ use paravt_suite::task::{NO_SUBTITLES, NOT_PUBLISHED};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::authors::{Authors, BY_AUTHORS};
+use crate::authors::{Authors, model_of};
 use crate::decide::Lost;
 use crate::models::Naming;
 use crate::paper::PaperError;
@@ -169,7 +169,7 @@ impl Settings {
     /// says from which model it started is the row's where that is the row's start. `None` where the models are one, and
     /// for a row whose model has no id.
     fn model(&self, row: &str, manifest: &Manifest, training: &Training) -> Option<(Naming, String)> {
-        let row = row.strip_suffix(BY_AUTHORS).unwrap_or(row);
+        let row = model_of(row);
         let model = self.models.iter().find(|model| model.rows.iter().any(|known| known == row))?;
         if let Some((about, start)) = training.about.as_ref().zip(model.trained_from.as_ref()) {
             let why = format!("another model: trained from {} (published: from {start})", about.base_model);
@@ -357,7 +357,7 @@ mod tests {
         let (settings, paper) = (Settings::embedded().unwrap(), PaperNumbers::embedded().unwrap());
         for row in paper.rows_of_all_tables() {
             assert!(settings.row(&row).is_some() || settings.authors.row(&row).is_some(), "{row}");
-            let model = row.strip_suffix(BY_AUTHORS).unwrap_or(&row);
+            let model = model_of(&row);
             let is_known = settings.models.iter().any(|known| known.rows.iter().any(|row| row == model));
             let is_unpublished = settings.row(&row).is_some_and(|row| row.unpublished.is_some());
             assert!(is_known || is_unpublished, "{row}: no model");

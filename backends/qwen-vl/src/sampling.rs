@@ -168,8 +168,9 @@ impl Sampler {
         }
     }
 
-    /// The next token; `seen` are the tokens before it, of which the last `said` are the answer's. Its weights divide logits by the temperature in
-    /// f64; [`log_probability`] and training divide in f32, which moves a ratio of the two from 1 by about 1e-7.
+    /// The next token; `seen` are the tokens before it, of which the last `said` are the answer's. Its weights divide
+    /// logits by the temperature in f64; [`log_probability`] and training divide in f32, which moves a ratio of the two
+    /// from 1 by about 1e-7.
     ///
     /// # Errors
     /// A logit that is NaN or infinite.

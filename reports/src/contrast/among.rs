@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Contrast, Pair, Side};
-use crate::authors::BY_AUTHORS;
+use crate::authors::model_of;
 use crate::names::{MANY, Varying};
 use crate::order::group_by;
 use crate::question::{Factor, Question};
@@ -17,8 +17,8 @@ struct Edge {
 /// The contrasts among runs, in the order of the first runs. Runs under a probe have a table of their own.
 ///
 /// Of each split and profile: runs that differ in one thing, those of more than two values each with the least of them
-/// or, without an order, with the first; then what these leave unconnected, by the pair with the fewest differences. Runs
-/// that differ in more and stand beside the rows of two models are left so: a table of many rows is no ablation.
+/// or, without an order, with the first; then what these leave unconnected, by the pair with the fewest differences, unless
+/// the two are compared with published rows of different models: that would be no ablation.
 pub(crate) fn among(runs: &[Side<'_>]) -> Vec<Contrast> {
     let varying = Varying::of(&runs.iter().map(|run| run.manifest).collect::<Vec<_>>());
     let plain = runs.iter().enumerate().filter(|(_, run)| run.manifest.plan.probe.is_none());
@@ -39,11 +39,6 @@ pub(crate) fn among(runs: &[Side<'_>]) -> Vec<Contrast> {
         Some(pair)
     });
     Contrast::all(pairs.collect())
-}
-
-/// The model of a published row.
-fn model_of(row: &str) -> &str {
-    row.strip_suffix(BY_AUTHORS).unwrap_or(row)
 }
 
 /// Pairs of the runs of one split.

@@ -72,18 +72,18 @@ pub static RELEASE: Release = release("qwen3-vl", |texts, source| {
 
 /// The settings of Qwen3-VL's report (arXiv 2511.21631, 5.9): up to 2,048 frames of at most 640 tokens, in at most 224 x
 /// 1,024. On Charades-STA and MMVU it has others.
-pub(crate) static QWEN3_VL_CARD: Release =
+static QWEN3_VL_CARD: Release =
     release("qwen3-vl-card", |texts, source| make("qwen3-vl-card", long(instruct()), 16_384, texts, source));
 
 /// The same frames, and tokens drawn as the cards of Qwen3.5 have it for videos. Of frames these say the 224 x 1,024
 /// tokens alone (`longest_edge`).
-pub(crate) static QWEN35_CARD: Release = release("qwen3.5-card", |texts, source| {
+static QWEN35_CARD: Release = release("qwen3.5-card", |texts, source| {
     make("qwen3.5-card", long(drawn(1.0, 0.95, 1.5)), 16_384, texts, source)
 });
 
 /// The settings of Qwen2.5-VL's report (arXiv 2502.13923, 3.3.4): up to 768 frames in at most 24,576 tokens; two frames a
 /// second, and at least 48 tokens a frame, as a maintainer gives them for LVBench (QwenLM/Qwen3-VL, issue 715).
-pub(crate) static QWEN25_VL_CARD: Release = release("qwen2.5-vl-card", |texts, source| {
+static QWEN25_VL_CARD: Release = release("qwen2.5-vl-card", |texts, source| {
     let total = u32::try_from(24_576 * TOKEN).ok();
     let frames = video((Some(4), 768), (48 * TOKEN, None, total));
     let frames = FramePolicy { keep_size: true, ..frames };
@@ -212,8 +212,8 @@ pub fn letter(answer: &str, letters: &str) -> Option<String> {
     }
 }
 
-/// The one option whose text is part of the answer (`can_infer_text`). What is found in neither way is given to a judge
-/// there; here it is no answer.
+/// The one option whose text is part of the answer (`can_infer_text`). Replies that neither rule can read are scored by a
+/// judge model in the release and as unparsed here.
 fn of_its_text(answer: &str, sample: &Sample) -> Option<String> {
     let answer = answer.to_lowercase();
     let letters = sample.question.letters.chars();

@@ -45,7 +45,10 @@ for package in ("verl", "verl.workers", "verl.workers.agent"):
     stand_in(package, __path__=[])
 sys.modules["verl"].DataProto = types.SimpleNamespace(from_dict=lambda **parts: parts)
 sys.modules["verl.workers.agent.tool_envs"] = load("workers/agent/tool_envs.py", "verl.workers.agent.tool_envs")
-tool_file = load("workers/agent/envs/agents_x/safe_persis_python_exe_tool_wo_video_hint.py", "pyvision_tool")
+TOOLS = "workers/agent/envs/agents_x/safe_persis_python_exe_tool"
+tool_file = load(f"{TOOLS}_wo_video_hint.py", "pyvision_tool")
+image_tool_file = load(f"{TOOLS}_w_image_hint.py", "pyvision_image_tool")
+unseen_tool_file = load(f"{TOOLS}_wo_image_hint.py", "pyvision_unseen_tool")
 
 
 def pad(rows, value, length):
@@ -121,8 +124,9 @@ def judged(response):
     return (asked or [None])[0]
 
 
-def roll_out(env, generate, prompt_length, response_length, given, max_turns):
-    """One episode of the release's loop in an environment. `generate` answers as vLLM's does."""
+def roll_out(env, generate, prompt_length, response_length, given, max_turns, images=()):
+    """One episode of the release's loop in an environment. `generate` answers as vLLM's does; `images` are those of the first
+    prompt."""
     loop.ParallelEnv = env
     agent = types.SimpleNamespace(
         single_response_max_tokens=10240, tool_using_cumulative_reward_per_turn=0.1, custom_stop=["</code>"],
@@ -132,8 +136,11 @@ def roll_out(env, generate, prompt_length, response_length, given, max_turns):
              "attention_mask": torch.ones(1, prompt_length, dtype=torch.int64)}
     sampling = types.SimpleNamespace(n=1, stop=[])
     sampling.clone = lambda: types.SimpleNamespace(stop=[])
+    first = {"prompt_token_ids": torch.zeros(given)}
+    if images:
+        first["multi_modal_data"] = {"image": list(images)}
     return loop.agent_rollout_loop(
-        config, types.SimpleNamespace(generate=generate), [{"prompt_token_ids": torch.zeros(given)}],
+        config, types.SimpleNamespace(generate=generate), [first],
         types.SimpleNamespace(batch=batch), None, sampling)
 
 

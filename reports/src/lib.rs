@@ -17,6 +17,7 @@ mod claims;
 pub mod compare;
 pub mod contrast;
 pub mod decide;
+mod errata;
 pub mod export;
 pub mod frame;
 pub mod gate;
@@ -56,13 +57,14 @@ pub use cells::{Cell, Comparison};
 pub use claims::{Claim, Judged, Unit};
 pub use contrast::Contrast;
 pub use decide::Verdict;
+pub use errata::SecondScore;
 pub use labels::name_runs;
 pub use models::Naming;
 pub use paper::{PaperError, PaperNumbers};
 pub use prices::{Price, Prices, TokenPrices};
 pub use probes::Probed;
 pub use protocols::{Side, TwoProtocols};
-pub use repeats::{Measure, Repeats, pass_at};
+pub use repeats::{Measure, Repeats, pass_all, pass_at};
 pub use runs::{Damaged, ReportError, Run, RunDigest, count_runs, find_runs, has_run, readable_runs};
 pub use show::{json, markdown, terminal};
 pub use training::{ABOUT, About, TRAINING, Training};
@@ -94,6 +96,9 @@ pub struct Report {
     /// Runs whose samples were asked several times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repeats: Vec<Repeats>,
+    /// Runs without the items that others doubt.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errata: Vec<SecondScore>,
     /// Planned comparisons of the recipe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub study: Option<study::Study>,
@@ -191,10 +196,23 @@ impl Report {
             claims::Evidence { settings: &settings, cells: &cells, samples: &samples, trainings: &trainings };
         let claims = claims::judge(&claims::Claims::embedded()?, &paper, &evidence)?;
         let (probes, repeats) = (probes::pair_probed(&sorted), repeats::repeats(&sorted));
+        let errata = errata::second_scores(&sorted);
         let protocols = protocols::two_protocols(&paper, &sorted.iter().collect::<Vec<_>>(), &rows)?;
         let contrasts = contrast::among(&sorted.iter().map(contrast::Side::from).collect::<Vec<_>>());
         let (damaged, study, deviations) = (Vec::new(), None, Vec::new());
-        Ok(Self { cells, not_run, damaged, claims, contrasts, probes, protocols, repeats, study, deviations })
+        Ok(Self {
+            cells,
+            not_run,
+            damaged,
+            claims,
+            contrasts,
+            probes,
+            protocols,
+            repeats,
+            errata,
+            study,
+            deviations,
+        })
     }
 
     /// With what each run cost.

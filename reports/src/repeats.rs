@@ -1,4 +1,4 @@
-//! Repeated runs: mean, pass@k, majority vote and agreement of the draws of each sample.
+//! Repeated runs: mean, pass@k, pass^k, majority vote and agreement of the draws of each sample.
 //!
 //! Every measure is a mean over samples of a value that the sample's draws give. Its interval is that of these values,
 //! clustered by video: the spread of the draws is part of the values, that of samples and videos lies between them, so
@@ -26,14 +26,14 @@ pub struct Repeats {
     pub run: String,
     /// How often each sample was to be asked.
     pub repeat: usize,
-    /// Mean, pass@k for doubling k, majority, agreement; the last two where questions have options.
+    /// Mean, pass@k and pass^k for doubling k, majority, agreement; the last two where questions have options.
     pub measures: Vec<Measure>,
 }
 
 /// A mean over samples.
 #[derive(Debug, Clone, Serialize)]
 pub struct Measure {
-    /// `mean`, `pass@K`, `majority` or `agreement`.
+    /// `mean`, `pass@K`, `pass^K`, `majority` or `agreement`.
     pub name: String,
     /// The mean, a share.
     pub value: f64,
@@ -83,11 +83,13 @@ fn measures(samples: &Frame, repeat: usize) -> Vec<Measure> {
     let all: Vec<Draws<'_>> = draws(&counted).into_iter().map(of_sample).collect();
     let mut found = vec![measure("mean".to_owned(), &all, |one| mean(&one.scores))];
     let doubled = std::iter::successors(Some(1), |k| Some(2 * k)).take_while(|k| *k < repeat);
-    for k in doubled.chain([repeat]) {
-        found.push(measure(format!("pass@{k}"), &all, |one| {
-            let right = one.scores.iter().filter(|score| **score >= RIGHT).count();
-            pass_at(k, one.scores.len(), right)
-        }));
+    let right = |one: &Draws<'_>| one.scores.iter().filter(|score| **score >= RIGHT).count();
+    for k in doubled.clone().chain([repeat]) {
+        found.push(measure(format!("pass@{k}"), &all, |one| pass_at(k, one.scores.len(), right(one))));
+    }
+    // Of one draw both are the same.
+    for k in doubled.skip(1).chain([repeat]) {
+        found.push(measure(format!("pass^{k}"), &all, |one| pass_all(k, one.scores.len(), right(one))));
     }
     found.push(measure("majority".to_owned(), &all, voted));
     found.push(measure("agreement".to_owned(), &all, |one| agreement(one.chosen.as_deref()?)));
@@ -112,6 +114,15 @@ pub fn pass_at(k: usize, n: usize, right: usize) -> Option<f64> {
     }
     let none = (n - right + 1..=n).map(|draw| (1.0 - k as f64 / draw as f64).max(0.0)).product::<f64>();
     Some(1.0 - none)
+}
+
+/// Probability that all of `k` of these `n` draws are right, `right` of them being so: `C(right, k) / C(n, k)` (Yao et al. 2024,
+/// arXiv 2406.12045, section 3). `None` for fewer than `k` draws.
+pub fn pass_all(k: usize, n: usize, right: usize) -> Option<f64> {
+    if k == 0 || n < k {
+        return None;
+    }
+    Some((0..k).map(|draw| right.saturating_sub(draw) as f64 / (n - draw) as f64).product())
 }
 
 /// Score of the option that most draws chose, of equally frequent ones the earliest; 0 without a choice.

@@ -1,7 +1,7 @@
 //! All tables with a section of their own.
 
 use crate::section::Section;
-use crate::{probes, protocols, repeats};
+use crate::{errata, probes, protocols, repeats};
 
 /// In the order of terminal and Markdown.
-pub(crate) const ALL: [Section; 3] = [probes::SECTION, protocols::SECTION, repeats::SECTION];
+pub(crate) const ALL: [Section; 4] = [probes::SECTION, protocols::SECTION, repeats::SECTION, errata::SECTION];

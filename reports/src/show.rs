@@ -129,10 +129,12 @@ fn effort(text: &mut Text, cell: &Cell) {
         tools.malformed,
         tools.forced
     ));
+    let thoughts = summary.reasoning_tokens.map(|tokens| format!(" ({tokens} of reasoning)"));
     text.line(format!(
-        "  cost: {} prompt and {} completion tokens, latencies of {:.1} s in all",
+        "  cost: {} prompt and {} completion tokens{}, latencies of {:.1} s in all",
         summary.prompt_tokens,
         summary.completion_tokens,
+        thoughts.unwrap_or_default(),
         tenths(summary.sample_seconds)
     ));
     let Spread { n, p50, p99, .. } = cell.digest.first_token;

@@ -168,9 +168,15 @@ fn frames(report: &Report) -> Table {
 
 fn cost(report: &Report) -> Table {
     let samples = |cell: &Cell| Some(cell.summary.n_recorded as f64).filter(|samples| *samples > 0.0);
+    let thoughts = |cell: &Cell| cell.summary.reasoning_tokens.map(|tokens| tokens as usize);
     let table = of_cells("cost", "Cost", report)
         .count("prompt_tokens", "prompt tokens", |cell| cell.summary.prompt_tokens as usize)
-        .count("completion_tokens", "completion tokens", |cell| cell.summary.completion_tokens as usize)
+        .count("completion_tokens", "completion tokens", |cell| cell.summary.completion_tokens as usize);
+    let table = match report.cells.iter().any(|cell| thoughts(cell).is_some()) {
+        true => table.count("reasoning_tokens", "reasoning tokens", thoughts),
+        false => table,
+    };
+    let table = table
         .real("sample_seconds", "latency in all (s)", |cell| cell.summary.sample_seconds)
         .real("seconds_per_sample", "latency per sample (s)", |cell| {
             Some(cell.summary.sample_seconds / samples(cell)?)

@@ -189,7 +189,11 @@ fn of_task(task: &Benchmark) -> Source {
         match folders.first().filter(|_| is_archive) {
             Some(into) => {
                 let flatten = !layout.archive_folders;
-                source.archives.push(Unpack { files: media.clone(), into: into.into(), flatten })
+                source.archives.push(Unpack {
+                    files: placeholders_as_pattern(media),
+                    into: into.into(),
+                    flatten,
+                })
             }
             None => source.loose.push(placeholders_as_pattern(media)),
         }

@@ -326,15 +326,20 @@ pub struct Usage {
     pub prompt_tokens: u64,
     /// Generated tokens.
     pub completion_tokens: u64,
+    /// Those of them that are thoughts, where the backend counts them apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_tokens: Option<u64>,
 }
 
 impl Usage {
     /// Tokens that a call can have; a count beyond this is damage, and would overflow sums.
     pub const MAX: u64 = 1_000_000_000_000;
 
-    /// Both counts, or `None` where one of them is beyond [`Usage::MAX`].
+    /// Its counts, or `None` where one of them is beyond [`Usage::MAX`].
     pub fn in_range(self) -> Option<Self> {
-        [self.prompt_tokens, self.completion_tokens].iter().all(|&count| count <= Self::MAX).then_some(self)
+        let Self { prompt_tokens, completion_tokens, reasoning_tokens } = self;
+        let counts = [prompt_tokens, completion_tokens, reasoning_tokens.unwrap_or(0)];
+        counts.iter().all(|&count| count <= Self::MAX).then_some(self)
     }
 }
 

@@ -1,22 +1,22 @@
-//! Code that a model writes over the video of its sample, where the protocol has a tool for it
+//! Code that a model writes over the video or the images of its sample, where the protocol has a tool for it
 //! ([`CodeLoop`]).
 //!
 //! Running it, and reading a reply as its release does, is outside of this crate: a [`CodeTool`] begins an [`Episode`] for
 //! each sample. Both block, and are called off the async threads.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use crate::message::Part;
-use crate::protocol::CodeLoop;
+use crate::protocol::{CodeLoop, FileInfo};
 use crate::record::{EndReason, ToolOutcome};
 
 /// Begins the episodes of a run.
 pub trait CodeTool: Send + Sync {
-    /// Starts the interpreter of an episode over one video, and does not wait until it is ready.
+    /// Starts the interpreter of an episode over a video or images, and does not wait until it is ready.
     ///
     /// # Errors
     /// It cannot be started.
-    fn begin(&self, code: &CodeLoop, video: &Path) -> Result<Box<dyn Episode>, CodeError>;
+    fn begin(&self, code: &CodeLoop, files: &[PathBuf]) -> Result<Box<dyn Episode>, CodeError>;
 
     /// Versions of the interpreter and of the packages that answers depend on.
     fn versions(&self) -> &str;
@@ -24,11 +24,11 @@ pub trait CodeTool: Send + Sync {
 
 /// One sample's interpreter, which keeps its variables over the turns. Dropping it ends it.
 pub trait Episode: Send + Sync {
-    /// The lines on the video in the first message.
+    /// What the first message has of the files.
     ///
     /// # Errors
-    /// The interpreter cannot open the video, or cannot be started.
-    fn video_info(&mut self) -> Result<String, CodeError>;
+    /// The interpreter cannot open a file, or cannot be started.
+    fn open(&mut self) -> Result<FileInfo, CodeError>;
 
     /// Reads a reply, runs its code, and says what the model is answered with, or that the episode ends.
     ///

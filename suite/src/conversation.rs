@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use serde_json::Value;
 
-use crate::message::{Content, Image, Message, Part, Role, Spread, VideoPart};
+use crate::message::{Content, Image, Message, Part, Role, Spread, VideoPart, read_image};
 
 /// Why a conversation cannot be read. Messages and parts are counted from 1.
 #[derive(Debug, thiserror::Error)]
@@ -89,9 +89,6 @@ fn file(url: &str) -> Result<PathBuf, String> {
     if path.is_file() { Ok(path.to_owned()) } else { Err(format!("{}: no such file", path.display())) }
 }
 
-/// Bytes that an image file may have.
-const MAX_IMAGE: u64 = 64 << 20;
-
 fn image(url: &str) -> Result<Image, String> {
     if let Some(rest) = url.strip_prefix("data:") {
         let (mime, data) = rest.split_once(";base64,").ok_or("data URL: missing `;base64,`")?;
@@ -104,15 +101,7 @@ fn image(url: &str) -> Result<Image, String> {
         return Ok(Image::new(mime, bytes, 0, 0, None));
     }
     let path = file(url)?;
-    let bytes = paravt_files::read_limited(&path, MAX_IMAGE)
-        .map_err(|error| format!("{}: {error}", path.display()))?;
-    let mime = match bytes.as_slice() {
-        [0xff, 0xd8, ..] => "image/jpeg",
-        [0x89, b'P', b'N', b'G', ..] => "image/png",
-        [b'G', b'I', b'F', ..] => "image/gif",
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
-        _ => return Err(format!("{}: not a JPEG, PNG, GIF or WebP image", path.display())),
-    };
+    let (mime, bytes) = read_image(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(Image::new(mime, bytes, 0, 0, None))
 }
 

@@ -137,6 +137,7 @@ pub fn plan(profile: Profile) -> RunPlan {
         dialect: ToolDialect::Text,
         request: RequestSettings::default(),
         probe: None,
+        max_image_kb: None,
         own_positions: false,
         repeat: 1,
     }
@@ -188,6 +189,7 @@ pub fn manifest() -> Manifest {
         memory: None,
         label: None,
         imported: None,
+        doubtful: vec![],
         paper_row: None,
         selection: Selection {
             split_rows: 3,

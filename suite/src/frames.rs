@@ -8,7 +8,7 @@ use crate::media::{
     Frame, FrameCache, MediaError, Sampled, TIME_LIMIT, VideoFacts, VideoRequest, encode_jpeg, encode_png,
     resample,
 };
-use crate::message::{FrameOrigin, Image};
+use crate::message::{FrameOrigin, Image, read_image};
 use crate::protocol::{Encoding, Filter, Stored};
 
 /// JPEG quality of the reference driver (`pil_to_b64`).
@@ -29,6 +29,15 @@ pub trait FrameSource: Send + Sync {
     fn facts(&self, path: &Path) -> Result<VideoFacts, MediaError> {
         let message = format!("{}: these frames are not chosen one by one", path.display());
         Err(MediaError::Request(message))
+    }
+
+    /// An image as it lies in its file; JPEG where it has more than `max_bytes`.
+    ///
+    /// # Errors
+    /// It cannot be read, is no image that servers take, or has too many bytes as JPEG, too; or the source has only
+    /// frames of videos.
+    fn image(&self, path: &Path, _max_bytes: Option<usize>) -> Result<Arc<Image>, MediaError> {
+        Err(self.facts(path).err().unwrap_or(MediaError::NoVideo))
     }
 
     /// Frames that were chosen one by one.
@@ -53,6 +62,8 @@ pub struct Pick {
     pub filter: Filter,
     /// Form in which they are sent.
     pub encoding: Encoding,
+    /// Most bytes of a frame in that form.
+    pub max_bytes: Option<usize>,
 }
 
 /// Encoded frames of one request.
@@ -100,7 +111,7 @@ impl CachedFrames {
 impl FrameSource for CachedFrames {
     fn frames(&self, path: &Path, request: &VideoRequest) -> Result<Arc<FrameSet>, MediaError> {
         let encode = |frame: Frame| {
-            let jpeg = encode_jpeg(&frame, JPEG_QUALITY)?;
+            let jpeg = jpeg_within(&frame, JPEG_QUALITY, request.max_bytes)?;
             let origin = FrameOrigin { index: frame.index, time: frame.time() };
             Ok(Arc::new(Image::new("image/jpeg", jpeg, frame.width, frame.height, Some(origin))))
         };
@@ -119,6 +130,21 @@ impl FrameSource for CachedFrames {
         Ok(self.cache.file(path)?.facts())
     }
 
+    fn image(&self, path: &Path, max_bytes: Option<usize>) -> Result<Arc<Image>, MediaError> {
+        let (mime, bytes) = read_image(path).map_err(MediaError::Open)?;
+        let file = self.cache.file(path)?;
+        let (width, height) = (file.info().width, file.info().height);
+        let (mime, bytes) = match max_bytes {
+            Some(limit) if bytes.len() > limit => {
+                let frame = file.frames_at(&[0], (width, height))?.into_iter().next();
+                let jpeg = jpeg_within(&frame.ok_or(MediaError::NoVideo)?, LOWER_QUALITIES[0], max_bytes)?;
+                ("image/jpeg", jpeg)
+            }
+            _ => (mime, bytes),
+        };
+        Ok(Arc::new(Image::new(mime, bytes, width, height, None)))
+    }
+
     fn pick(&self, path: &Path, pick: &Pick) -> Result<FrameSet, MediaError> {
         let started = Instant::now();
         let file = self.cache.file(path)?;
@@ -126,6 +152,29 @@ impl FrameSource for CachedFrames {
         let images = file.map_frames_at(&pick.indices, whole, |frame| encode_picked(frame, pick))?;
         let seconds = started.elapsed().as_secs_f64();
         Ok(FrameSet { images, duration: file.info().duration, seconds, second_reader: false })
+    }
+}
+
+/// JPEG qualities of frames that have too many bytes otherwise.
+const LOWER_QUALITIES: [u8; 7] = [95, 75, 65, 55, 45, 35, 25];
+
+/// JPEG of this quality, or of the highest lower one at which it has at most `limit` bytes.
+fn jpeg_within(frame: &Frame, quality: u8, limit: Option<usize>) -> Result<Vec<u8>, MediaError> {
+    let mut jpeg = encode_jpeg(frame, quality)?;
+    let fits = |jpeg: &[u8]| limit.is_none_or(|limit| jpeg.len() <= limit);
+    for lower in LOWER_QUALITIES.into_iter().filter(|lower| *lower < quality) {
+        if fits(&jpeg) {
+            break;
+        }
+        jpeg = encode_jpeg(frame, lower)?;
+    }
+    match fits(&jpeg) {
+        true => Ok(jpeg),
+        false => {
+            let message =
+                format!("{} bytes at the lowest JPEG quality, more than --max-image-kb allows", jpeg.len());
+            Err(MediaError::Convert { index: frame.index, message })
+        }
     }
 }
 
@@ -143,9 +192,15 @@ fn encode_picked(frame: Frame, pick: &Pick) -> Result<Arc<Image>, MediaError> {
         rgb = pick.filter.resize(&rgb, from, pick.size).map_err(failed)?;
     }
     let frame = Frame { width, height, rgb, ..frame };
-    let (mime, bytes) = match pick.encoding {
-        Encoding::Jpeg(quality) => ("image/jpeg", encode_jpeg(&frame, quality)?),
-        Encoding::Png => ("image/png", encode_png(&frame)?),
+    let png = match pick.encoding {
+        Encoding::Png => Some(encode_png(&frame)?),
+        Encoding::Jpeg(_) => None,
+    };
+    let fits = |png: &Vec<u8>| pick.max_bytes.is_none_or(|limit| png.len() <= limit);
+    let (mime, bytes) = match (png.filter(fits), pick.encoding) {
+        (Some(png), _) => ("image/png", png),
+        (None, Encoding::Jpeg(quality)) => ("image/jpeg", jpeg_within(&frame, quality, pick.max_bytes)?),
+        (None, Encoding::Png) => ("image/jpeg", jpeg_within(&frame, LOWER_QUALITIES[0], pick.max_bytes)?),
     };
     Ok(Arc::new(Image::new(mime, bytes, width, height, Some(origin))))
 }

@@ -1,6 +1,6 @@
 //! Conversations as they travel to a backend.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
@@ -142,6 +142,25 @@ pub struct Image {
     /// Position of the image in the sample's video.
     pub origin: Option<FrameOrigin>,
     data_url: OnceLock<String>,
+}
+
+/// Bytes that an image file may have: a photograph of 8K is below 64 MiB in any of the formats.
+const MAX_IMAGE: u64 = 64 << 20;
+
+/// MIME type and bytes of an image file.
+///
+/// # Errors
+/// It cannot be read, is too large, or is none of the formats that servers take.
+pub(crate) fn read_image(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
+    let bytes = paravt_files::read_limited(path, MAX_IMAGE).map_err(|error| error.to_string())?;
+    let mime = match bytes.as_slice() {
+        [0xff, 0xd8, ..] => "image/jpeg",
+        [0x89, b'P', b'N', b'G', ..] => "image/png",
+        [b'G', b'I', b'F', ..] => "image/gif",
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
+        _ => return Err("not a JPEG, PNG, GIF or WebP image".to_owned()),
+    };
+    Ok((mime, bytes))
 }
 
 /// Position of a frame in its video.

@@ -36,6 +36,9 @@ pub struct RunPlan {
     /// What the run takes away from its samples or frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
+    /// Most kB (1,000 bytes) of a frame as it is sent; JPEG of a lower quality where it has more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_image_kb: Option<u32>,
     /// The videos of a request have positions of their own each.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_positions: bool,
@@ -53,6 +56,11 @@ impl RunPlan {
     /// Switches that the profile sets.
     pub fn switches(&self) -> &Switches {
         &self.rules.switches
+    }
+
+    /// Most bytes of a frame as it is sent.
+    pub fn max_image_bytes(&self) -> Option<usize> {
+        self.max_image_kb.map(|kb| kb as usize * 1000)
     }
 
     /// Whether every token is the most probable one. What a server does without a temperature is its own choice.
@@ -84,6 +92,7 @@ impl RunPlan {
         };
         let as_published = protocol.source.pinned
             && self.probe.is_none()
+            && self.max_image_kb.is_none()
             && self.temperature == agent_loop.sampling.temperature
             && self.max_tokens == protocol.reply_tokens(split)
             && !agent_loop.harness.variants.contains(split)
@@ -106,7 +115,8 @@ impl RunPlan {
     /// the agent's own loop chooses them.
     pub fn overview_frames(&self, protocol: &Protocol) -> Option<usize> {
         let chosen = protocol.agent.as_ref().is_some_and(|agent_loop| agent_loop.shape != Shape::OneTurn);
-        (self.channel.samples_here() && !chosen && !self.is_blind()).then(|| paired_frames(self.nframes))
+        let sampled = self.channel.samples_here() && !protocol.is_about_images();
+        (sampled && !chosen && !self.is_blind()).then(|| paired_frames(self.nframes))
     }
 
     /// Seed of a repetition.

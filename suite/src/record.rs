@@ -335,6 +335,8 @@ pub enum ToolOutcome {
         /// The message.
         reason: String,
     },
+    /// The server ran the call; the reply does not say what it showed the model.
+    Served,
     /// The call could not be understood.
     Malformed {
         /// Error of the parser.

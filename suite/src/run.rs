@@ -19,7 +19,7 @@ use crate::frames::JPEG_QUALITY;
 use crate::media::VideoRequest;
 use crate::plan::RunPlan;
 use crate::protocol::{Fidelity, Source, Tool};
-use crate::task::TaskSpec;
+use crate::task::{Doubtful, TaskSpec};
 
 pub use difference::Difference;
 pub use selection::{GroupSizes, Narrowing, Selection, Sizes};
@@ -50,7 +50,7 @@ pub struct Manifest {
     /// How near an agent's own loop is to what its authors run; absent of other protocols.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fidelity: Option<Fidelity>,
-    /// Whether the mode offers the tool.
+    /// Whether the model has a tool in this mode.
     pub offers_tool: bool,
     /// Quirks of the benchmark that the profile keeps, by their names in its `benchmark.toml`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -74,6 +74,9 @@ pub struct Manifest {
     /// Name of the run in reports, where mode and model are not enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// Items that others doubted when the run was begun.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubtful: Vec<Doubtful>,
     /// Row of the published table that the run is compared with, when a recipe names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper_row: Option<String>,

@@ -68,11 +68,13 @@ impl Retry {
     fn should_redo(&self, sample: &Sample, videos: &VideoStore, record: &Record) -> bool {
         match &record.error {
             Some(error) if error.class == SampleErrorClass::VideoMissing => {
-                self.classes.contains(&error.class) && videos.resolve(&sample.video).is_file()
+                let lies = |file| videos.resolve(file).is_file();
+                self.classes.contains(&error.class) && sample.media().iter().all(|file| lies(file))
             }
             Some(error) => self.classes.contains(&error.class),
             None => {
-                record.transcript.frame_loss.is_some() && self.changed_videos.contains(&record.sample.video)
+                let mut files = record.sample.media().iter();
+                record.transcript.frame_loss.is_some() && files.any(|file| self.changed_videos.contains(file))
             }
         }
     }

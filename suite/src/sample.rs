@@ -1,8 +1,8 @@
-//! A sample: one question about one video, as a task hands it to the engine.
+//! A sample: one question about one video, or about images, as a task hands it to the engine.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -13,7 +13,7 @@ use crate::text::embedded_options;
 /// Breakdown labels of a sample, e.g. `duration -> ["short"]`; several values for multi-label tags.
 pub type Tags = BTreeMap<String, Vec<String>>;
 
-/// One question about one video.
+/// One question about one video, or about images.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sample {
@@ -28,6 +28,9 @@ pub struct Sample {
     /// Name of the video: the benchmark's name and the path below the folder of its videos. A file that does not exist
     /// is an error of this sample.
     pub video: PathBuf,
+    /// The images that the question is about in the place of a video, named as it is; the first one is `video`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<PathBuf>,
     /// The question.
     pub question: Question,
     /// The gold answer.
@@ -55,6 +58,7 @@ impl Sample {
             uid,
             row,
             video,
+            images: Vec::new(),
             question,
             gold,
             tags: Tags::new(),
@@ -70,6 +74,24 @@ impl Sample {
             Gold::Choice { answer } => self.question.option_text(answer),
             Gold::Interval { .. } | Gold::Text { .. } | Gold::Number { .. } => None,
         }
+    }
+
+    /// Whether the question is about images, not about a video.
+    pub fn is_about_images(&self) -> bool {
+        !self.images.is_empty()
+    }
+
+    /// The names of the files that it is about: its images, or its video.
+    pub fn media(&self) -> &[PathBuf] {
+        if self.images.is_empty() { std::slice::from_ref(&self.video) } else { &self.images }
+    }
+
+    /// The same sample with its files under other names.
+    #[must_use]
+    pub(crate) fn with_media(mut self, named: impl Fn(&Path) -> PathBuf) -> Self {
+        self.images.iter_mut().for_each(|image| *image = named(image));
+        self.video = named(&self.video);
+        self
     }
 
     /// File name of the video.

@@ -80,6 +80,9 @@ pub struct Summary {
     pub prompt_tokens: u64,
     /// See `prompt_tokens`.
     pub completion_tokens: u64,
+    /// Those of them that are thoughts, where the backend counts them apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_tokens: Option<u64>,
     /// Sum of the samples' seconds.
     pub sample_seconds: f64,
     /// Flags of rows, e.g. `no_subtitles`, with their counts.

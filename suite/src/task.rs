@@ -31,7 +31,7 @@ use crate::scoring::Scorer;
 use crate::videos::VideoStore;
 pub use benchmark::{Benchmark, IntoSample, NO_SUBTITLES, ReadRow, SubtitleText, read};
 pub use check::{DataCheck, DecodedVideo, ReportedVideo};
-pub use description::{Description, DescriptionError, Reported};
+pub use description::{Description, DescriptionError, Doubtful, Reported};
 pub use file::TaskFileError;
 pub use finding::{Finding, Provider, UnreadableVideo};
 pub use inspect::{Decoding, Inspect};
@@ -56,6 +56,16 @@ pub trait Task: Send + Sync {
     /// Names of the benchmark's quirks that a profile keeps.
     fn kept_quirks(&self, _profile: Profile) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Whether its questions are about images, not about videos.
+    fn is_about_images(&self) -> bool {
+        false
+    }
+
+    /// Items whose question or gold others doubt.
+    fn doubtful(&self) -> &[Doubtful] {
+        &[]
     }
 
     /// Reads the published files and builds the samples in row order.

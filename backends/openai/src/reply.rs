@@ -102,16 +102,19 @@ fn emptied(completion: Completion, message: &str) -> Failure {
     Failure { reply: Some(Box::new(completion)), ..failure }
 }
 
-/// Token counts, where they are numbers in range. Gemini counts thoughts in the total alone
-/// (ai.google.dev/gemini-api/docs/openai).
+/// Token counts, where they are numbers in range. OpenAI names the thoughts among the generated tokens
+/// (platform.openai.com/docs/guides/reasoning); Gemini counts them in the total alone (ai.google.dev/gemini-api/docs/openai).
 fn usage(usage: &Value) -> Option<Usage> {
     let prompt_tokens = count(&usage["prompt_tokens"]);
     let total =
         count(&usage["total_tokens"]).zip(prompt_tokens).map(|(total, prompt)| total.saturating_sub(prompt));
-    let completion_tokens = count(&usage["completion_tokens"]).max(total);
-    let read = (prompt_tokens.is_some() || completion_tokens.is_some()).then(|| Usage {
+    let named = count(&usage["completion_tokens"]);
+    let in_total_alone = total.zip(named).map(|(total, named)| total.saturating_sub(named));
+    let details = count(&usage["completion_tokens_details"]["reasoning_tokens"]);
+    let read = (prompt_tokens.is_some() || named.is_some() || total.is_some()).then(|| Usage {
         prompt_tokens: prompt_tokens.unwrap_or(0),
-        completion_tokens: completion_tokens.unwrap_or(0),
+        completion_tokens: named.max(total).unwrap_or(0),
+        reasoning_tokens: in_total_alone.filter(|thoughts| *thoughts > 0).or(details),
     });
     read.and_then(Usage::in_range)
 }

@@ -167,7 +167,30 @@ def read_vlmevalkit(folder):
     return facts
 
 
+def read_atif(folder):
+    from harbor.models.trajectories import Trajectory
+    from harbor.utils.trajectory_validator import TrajectoryValidator
+
+    facts = {}
+    for path in sorted(glob.glob(f"{folder}/*/*.json")):
+        validator = TrajectoryValidator()
+        found = facts.setdefault(os.path.basename(os.path.dirname(path)), {
+            "trajectories": 0, "invalid": [], "tool_calls": 0, "results": 0, "tokens": 0})
+        found["trajectories"] += 1
+        if not validator.validate(path):
+            found["invalid"].append([os.path.basename(path), *map(str, validator.get_errors())])
+            continue
+        with open(path) as file:
+            trajectory = Trajectory.model_validate_json(file.read())
+        found["tool_calls"] += sum(len(step.tool_calls or []) for step in trajectory.steps)
+        found["results"] += sum(len(step.observation.results) for step in trajectory.steps if step.observation)
+        total = trajectory.final_metrics
+        found["tokens"] += total.total_prompt_tokens + total.total_completion_tokens
+    return facts
+
+
 READERS = {
+    "atif": read_atif,
     "inspect": read_inspect,
     "inspect-tables": read_inspect_tables,
     "lmms-eval": read_lmms_eval,

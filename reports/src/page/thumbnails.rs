@@ -38,8 +38,11 @@ pub type Videos = BTreeMap<(String, String), PathBuf>;
 /// JPEG files of frames of a video, each with its index; none of a video that cannot be read.
 pub type Jpegs<'a> = &'a (dyn Fn(&Path, &[usize]) -> Vec<(usize, Vec<u8>)> + Sync);
 
-/// The frames of the overview that are shown.
+/// The frames of the overview that are shown; of a question about images the first one.
 fn overview(record: &Record) -> Vec<FrameOrigin> {
+    if record.sample.is_about_images() {
+        return vec![FrameOrigin { index: 0, time: 0.0 }];
+    }
     let frames: Vec<FrameOrigin> = rows::overview(record).flatten().collect();
     let step = frames.len().div_ceil(OVERVIEW).max(1);
     frames.into_iter().step_by(step).collect()

@@ -137,6 +137,7 @@ pub fn calls(records: &[Record]) -> Table {
                 ToolOutcome::Malformed { .. } => "malformed",
                 ToolOutcome::Ran { .. } => "ran",
                 ToolOutcome::CodeFailed { .. } => "code_failed",
+                ToolOutcome::Served => "served",
             };
             outcome.to_owned()
         })

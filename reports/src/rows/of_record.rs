@@ -77,6 +77,9 @@ pub(super) fn cluster_of(video: &Path) -> String {
 /// Length of the video in seconds as far as the record shows it: the time of the last frame of the
 /// overview, which samples up to the last frame. `None` where the video went out by reference.
 pub fn video_length(record: &Record) -> Option<f64> {
+    if record.sample.is_about_images() {
+        return None;
+    }
     let parts = record.transcript.messages.iter().flat_map(|message| &message.parts);
     let times = parts.flat_map(RecordedPart::frames).filter_map(|(origin, _)| Some(origin?.time));
     times.reduce(f64::max).filter(|length| *length > 0.0)

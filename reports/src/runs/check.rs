@@ -57,9 +57,10 @@ fn seconds(record: &Record) -> Result<(), String> {
 fn counts(record: &Record) -> Result<(), String> {
     let usages = record.transcript.calls.iter().filter_map(|call| call.usage.as_ref());
     if let Some(usage) = usages.into_iter().find(|usage| usage.in_range().is_none()) {
-        let Usage { prompt_tokens, completion_tokens } = usage;
+        let Usage { prompt_tokens, completion_tokens, reasoning_tokens } = usage;
+        let thoughts = reasoning_tokens.map(|tokens| format!(" ({tokens} of reasoning)")).unwrap_or_default();
         return Err(format!(
-            "{prompt_tokens} prompt and {completion_tokens} completion tokens: a count is out of range"
+            "{prompt_tokens} prompt and {completion_tokens} completion tokens{thoughts}: a count is out of range"
         ));
     }
     match record.transcript.dropped_calls {

@@ -75,9 +75,9 @@
     return known.join(", ") || "no recorded frame";
   }
 
-  function frames(steps) {
+  function frames(steps, ofImages) {
     const all = times(steps), known = all.filter((time) => time !== null);
-    if (!known.length) return make("p", { className: "frames" }, `${all.length} frames`);
+    if (ofImages || !known.length) return make("p", { className: "frames" }, `${all.length} ${all.length === 1 ? "image" : "images"}`);
     const list = make("details", { className: "frames" }, make("summary", {}, `${all.length} frames from ${seconds(known[0])} to ${seconds(known.at(-1))}`));
     list.append(known.map((time) => seconds(time)).join(", "));
     return list;
@@ -85,15 +85,17 @@
 
   // Thumbnails have names that the report made up: numbers in a folder beside the page.
   const THUMBNAIL = /^frames\/v\d+\/\d+\.jpg$/;
-  function thumbnails(list) {
+  function thumbnails(list, ofImages) {
     const known = (list ?? []).filter(([, path]) => THUMBNAIL.test(path));
     if (!known.length) return "";
-    const figure = ([time, path]) => make("figure", {}, make("img", { src: path, alt: `frame at ${seconds(time)}`, loading: "lazy" }), make("figcaption", {}, seconds(time)));
+    const image = (alt, path) => make("img", { src: path, alt, loading: "lazy" });
+    const figure = ([time, path]) => ofImages ? make("figure", {}, image("image of the question", path))
+      : make("figure", {}, image(`frame at ${seconds(time)}`, path), make("figcaption", {}, seconds(time)));
     return make("div", { className: "film" }, ...known.map(figure));
   }
 
-  function part(value) {
-    if (value.frames) return frames(value.frames);
+  function part(value, ofImages) {
+    if (value.frames) return frames(value.frames, ofImages);
     if (value.file !== undefined) return make("p", { className: "frames" }, `video ${value.file}` + (value.nframes ? `, ${value.nframes} frames` : ""));
     return text(value.text);
   }
@@ -116,7 +118,7 @@
     return [
       text(sample.question), ...(sample.options.length ? [options] : []),
       facts([
-        ["gold", sample.gold], ["letters", sample.options.length ? letters.join(" ") : ""], ["video", sample.video],
+        ["gold", sample.gold], ["letters", sample.options.length ? letters.join(" ") : ""], [sample.images > 1 ? `first of ${sample.images} images` : sample.images ? "image" : "video", sample.video],
         ["length", sample.length === null ? "" : seconds(sample.length)], ["subtitles", sample.subtitles ? `${sample.subtitles} characters` : ""],
         ["tags", Object.entries(sample.tags).map(([name, values]) => `${name}: ${values.join(", ")}`).join("; ")], ["flags", sample.flags.join(", ")],
       ]),
@@ -127,19 +129,21 @@
     const tokens = sample.calls.reduce((sum, call) => sum + (call.usage ? call.usage.prompt_tokens + call.usage.completion_tokens : 0), 0);
     const outcome = facts([
       ["answer", sample.answer ?? "none found"], ["value", String(rounded(sample.value))], ["rule that matched", sample.rule],
-      ["outcome", sample.outcome], ["frames", seen(sample)], ["seconds", String(rounded(sample.seconds))], ["tokens", tokens ? String(tokens) : ""],
+      ["outcome", sample.outcome], ["frames", sample.images ? "" : seen(sample)], ["seconds", String(rounded(sample.seconds))], ["tokens", tokens ? String(tokens) : ""],
       ["error", sample.error && `${sample.error.class} at ${sample.error.step}: ${sample.error.message}`],
       ["frame loss", sample.frame_loss], ["truncated", sample.truncated && "yes"], ["dropped calls", sample.dropped ? String(sample.dropped) : ""],
       ["forced answer", sample.forced && "yes"],
     ]);
-    const tools = sample.tools.map((tool) => said("tool", `Call ${tool.turn}.${tool.index}: ${tool.kind}, ${seconds(tool.start)} to ${seconds(tool.end)}`,
-      text(JSON.stringify(tool.call, null, 1)), thumbnails(tool.thumbnails), ...(tool.frames.length ? [frames(tool.frames)] : []), ...(tool.text ? [text(tool.text)] : [])));
-    const messages = sample.messages.map((message) => said(message.role, message.role, ...message.parts.map(part)));
+    // Code of the model has no window.
+    const code = (tool) => tool.call && typeof tool.call.code === "string" ? tool.call.code : undefined;
+    const tools = sample.tools.map((tool) => said("tool", `Call ${tool.turn}.${tool.index}: ${tool.kind}` + (code(tool) === undefined ? `, ${seconds(tool.start)} to ${seconds(tool.end)}` : ""),
+      text(code(tool) ?? JSON.stringify(tool.call, null, 1)), thumbnails(tool.thumbnails), ...(tool.frames.length ? [frames(tool.frames)] : []), ...(tool.text ? [text(tool.text)] : [])));
+    const messages = sample.messages.map((message) => said(message.role, message.role, ...message.parts.map((one) => part(one, sample.images > 0))));
     const calls = sample.calls.map((call) => said("call", `Model call ${call.step}: ${seconds(call.seconds)}` + (call.finish ? `, ended by ${typeof call.finish === "string" ? call.finish : JSON.stringify(call.finish)}` : ""),
       ...(call.text ? [text(call.text)] : []), ...(call.error ? [text(call.error)] : [])));
     return make("article", {},
       make("h3", {}, `${name}: `, make("span", { className: result === "right" ? "right" : "wrong" }, result)),
-      outcome, make("h4", {}, "Scored response"), text(sample.final), thumbnails(sample.thumbnails),
+      outcome, make("h4", {}, "Scored response"), text(sample.final), thumbnails(sample.thumbnails, sample.images > 0),
       ...(tools.length ? [make("h4", {}, "Tool calls"), ...tools] : []),
       make("h4", {}, "Conversation"), ...messages,
       make("h4", {}, "Model calls"), ...calls);

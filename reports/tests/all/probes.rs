@@ -134,6 +134,8 @@ fn a_repeated_run_has_mean_pass_majority_and_agreement() {
         ("pass@1", 0.5),
         ("pass@2", (0.0 + 0.5 + 5.0 / 6.0 + 1.0 + 1.0) / 5.0),
         ("pass@4", 0.8),
+        ("pass^2", (0.0 + 0.0 + 1.0 / 6.0 + 0.5 + 1.0) / 5.0),
+        ("pass^4", 0.2),
         // Two against two: the earlier draws were right.
         ("majority", 0.6),
         ("agreement", (1.0 + 0.5 + 1.0 / 3.0 + 0.5 + 1.0) / 5.0),

@@ -99,6 +99,7 @@ fn drive(turns: &[Turn], case: &Case<'_>, mode: &PromptMode, max_parallel: usize
             dialect: ToolDialect::Text,
             request: RequestSettings::default(),
             probe: None,
+            max_image_kb: None,
             own_positions: false,
             repeat: 1,
         },

@@ -23,6 +23,8 @@ const TEXT: f64 = 700.0;
 const REPLIES: [[f64; 2]; 2] = [[10.0, 400.0], [150.0, 1500.0]];
 /// Visual tokens of a window of sixteen small frames.
 const OF_WINDOW: f64 = 16.0 * 64.0;
+/// Calls of a sample whose model writes code, at most as a rule.
+const CODE_CALLS: usize = 8;
 /// Sizes of videos of which most are none smaller, and none larger.
 const SIZES: [(u32, u32); 2] = [(640, 360), (1920, 1080)];
 
@@ -53,7 +55,18 @@ impl Shown {
         let is_release = |name: &&str| paravt_agents::releases().any(|release| release.name == *name);
         let own = asked.protocol.as_deref().filter(is_release);
         let own = own.map(|name| imported(name).ok_or_else(|| Unknown(name.to_owned())));
-        if let Some(protocol) = own.transpose()?
+        let own = own.transpose()?;
+        if let Some((_, code)) = own.as_ref().and_then(Protocol::code) {
+            // Figures of its calls, each smaller than a window.
+            let shown = code.rules.clues.as_ref().and_then(|clues| clues.shown).unwrap_or_default();
+            return Ok(Self {
+                visual: shown.map(f64::from),
+                is_video: false,
+                has_tool: true,
+                windows: CODE_CALLS,
+            });
+        }
+        if let Some(protocol) = own
             && let Some(frames) = protocol.agent.as_ref().and_then(AgentLoop::frames)
         {
             let visual = [0, 1].map(|end| overview(&frames.policy, end));
@@ -117,7 +130,7 @@ impl Hours {
         let limit = asked.limit.unwrap_or(usize::MAX);
         let samples: usize = tasks.iter().map(|task| task.spec().expected_rows.min(limit)).sum();
         let [least, most] = [0, 1].map(|end| {
-            samples as f64 * seconds_of_sample(shown, shape, card, placed.cards, end)
+            samples as f64 * seconds_of_sample(shown, shape, card, (placed.cards, IN_FLIGHT), end)
                 / placed.servers as f64
                 / 3600.0
         });
@@ -125,8 +138,14 @@ impl Hours {
     }
 }
 
-/// Seconds of a server for a sample, at the lower or the upper end.
-fn seconds_of_sample(shown: &Shown, shape: &Shape, card: &Card, cards: usize, end: usize) -> f64 {
+/// Seconds of a server per sample, by its number of cards and the samples in flight; at the lower or the upper end.
+fn seconds_of_sample(
+    shown: &Shown,
+    shape: &Shape,
+    card: &Card,
+    (cards, in_flight): (usize, f64),
+    end: usize,
+) -> f64 {
     let windows = if shown.has_tool { [1, shown.windows][end] as f64 * OF_WINDOW } else { 0.0 };
     let visual = shown.tokens(shape)[end] + windows;
     // What a turn repeats is in the cache of the server.
@@ -134,9 +153,9 @@ fn seconds_of_sample(shown: &Shown, shape: &Shape, card: &Card, cards: usize, en
     let attention = 2.0 * shape.attention_width() * prompt * prompt;
     let operations = 2.0 * prompt * shape.text_weights() + attention + 8.0 * visual * shape.vision_weights();
     let prefill = operations / (card.tflops * 1e12 * cards as f64 * PREFILL[end]);
-    let bytes = shape.weights_gb * 1e9 + IN_FLIGHT * prompt * shape.cache_bytes();
+    let bytes = shape.weights_gb * 1e9 + in_flight * prompt * shape.cache_bytes();
     let step = bytes / (card.tb_per_s * 1e12 * cards as f64 * DECODE[end]);
-    prefill + REPLIES[usize::from(shown.has_tool)][end] * step / IN_FLIGHT
+    prefill + REPLIES[usize::from(shown.has_tool)][end] * step / in_flight
 }
 
 impl Add for Hours {
@@ -151,5 +170,34 @@ impl fmt::Display for Hours {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let precision = |hours: f64| usize::from(hours < 10.0);
         write!(f, "{:.*} to {:.*} h", precision(self.least), self.least, precision(self.most), self.most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fit::Cards;
+
+    /// The only timing of the release: about 250 s for a step of its PARA-GRPO on eight GPUs (ParaVT cf55249: 7 prompts of 8
+    /// rollouts, up to 64 in flight on one GPU, up to 64 frames of 784 to 50,176 pixels; on the other seven two passes for
+    /// log-probabilities, and one with gradients and recomputed activations, which is four). It lies between the ends
+    /// that the rates of an evaluation's hours give, which leave out decoding and waiting.
+    #[test]
+    fn the_published_step_lies_within_the_rates_of_evaluations() {
+        let shape = Shape::listed("ParaVT/ParaVT-8B").unwrap();
+        let card = "8xH100".parse::<Cards>().unwrap().card;
+        let pairs = 32.0;
+        let visual = [pairs * 784.0, pairs * 50_176.0];
+        let shown = Shown { visual, is_video: true, has_tool: true, windows: 15 };
+        let rollouts = 56.0;
+        let [least, most] = [0, 1].map(|end| {
+            let written = REPLIES[1][end];
+            let generated = rollouts * seconds_of_sample(&shown, &shape, &card, (1, rollouts), end);
+            let tokens = shown.tokens(&shape)[end] + TEXT + written;
+            let passes = 6.0 * 2.0 * rollouts * tokens * shape.text_weights();
+            generated + passes / (card.tflops * 1e12 * 7.0 * PREFILL[end])
+        });
+        assert!(least < 250.0 && 250.0 < most);
+        assert_eq!([least.round(), most.round()], [6.0, 310.0]);
     }
 }

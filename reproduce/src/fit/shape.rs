@@ -52,7 +52,7 @@ impl Shape {
         here.and_then(|folder| Self::read(&folder)).or_else(|| Self::listed(model))
     }
 
-    fn listed(model: &str) -> Option<Self> {
+    pub(super) fn listed(model: &str) -> Option<Self> {
         #[derive(Deserialize)]
         struct File {
             models: Vec<Listed>,

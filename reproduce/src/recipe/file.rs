@@ -13,7 +13,7 @@ use crate::error::RecipeError;
 const MAX_FILE: u64 = 1 << 20;
 
 /// The files of this build; those with a list `recipes` hold several.
-const BUILT_IN: [(&str, &str); 12] = [
+const BUILT_IN: [(&str, &str); 13] = [
     ("paravt-nano", include_str!("../../recipes/paravt-nano.toml")),
     ("paravt-nano-study", include_str!("../../recipes/paravt-nano-study.toml")),
     ("paravt-nano-base", include_str!("../../recipes/paravt-nano-base.toml")),
@@ -22,6 +22,7 @@ const BUILT_IN: [(&str, &str); 12] = [
     ("paravt-8b", include_str!("../../recipes/paravt-8b.toml")),
     ("paravt-8b-train", include_str!("../../recipes/paravt-8b-train.toml")),
     ("pyvision-video-7b", include_str!("../../recipes/pyvision-video-7b.toml")),
+    ("pyvision-image-7b", include_str!("../../recipes/pyvision-image-7b.toml")),
     ("paravt-8b-variants", include_str!("../../recipes/paravt-8b-variants.toml")),
     ("table1", include_str!("../../recipes/table1.toml")),
     ("table2", include_str!("../../recipes/table2.toml")),

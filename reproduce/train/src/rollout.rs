@@ -277,6 +277,7 @@ impl Roller {
                 dialect: ToolDialect::Text,
                 request: RequestSettings::default(),
                 probe: None,
+                max_image_kb: None,
                 own_positions: false,
                 repeat: 1,
             },

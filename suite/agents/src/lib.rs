@@ -64,7 +64,10 @@ pub static AGENTS: &[Agent] = &[
     videochat_r1::AGENT,
     time_r1::AGENT,
     qwen_vl::AGENT,
-    Agent { reference: Some(pyvision::REFERENCE), releases: &[&pyvision::RELEASE] },
+    Agent {
+        reference: Some(pyvision::REFERENCE),
+        releases: &[&pyvision::RELEASE, &pyvision::IMAGE, &pyvision::UNSEEN],
+    },
     sage::AGENT,
 ];
 

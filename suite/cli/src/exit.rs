@@ -112,6 +112,7 @@ fn of_run(error: &RunError) -> Exit {
         | RunError::NoSamples { .. }
         | RunError::SameUid { .. }
         | RunError::Probe { .. }
+        | RunError::Medium(_)
         | RunError::NoCodeTool { .. }
         | RunError::Prompt(_)
         | RunError::Summary(_) => Exit::Usage,

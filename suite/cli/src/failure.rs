@@ -127,7 +127,7 @@ pub(crate) fn in_run(error: &BackendError, then: Continue) -> Option<String> {
                 LONGER => ("serve the model with a longer context", "--nframes or --max-tokens"),
                 _ => (
                     "raise the limit of a request's size at the proxy (nginx: client_max_body_size)",
-                    "--nframes",
+                    "--nframes or --max-image-kb",
                 ),
             };
             let smaller =
@@ -182,8 +182,8 @@ fn of_call(class: ErrorClass, message: &str) -> Option<&'static str> {
     }
 }
 
-const TOO_MANY_BYTES: &str =
-    "raise the limit of a request's size at the proxy (nginx: client_max_body_size), or lower --nframes";
+const TOO_MANY_BYTES: &str = "raise the limit of a request's size at the proxy (nginx: client_max_body_size), or lower \
+                              --nframes or --max-image-kb";
 
 /// What to do about a conversation that does not fit.
 const LONGER: &str = "lower --nframes or --max-tokens, or serve the model with a longer context";

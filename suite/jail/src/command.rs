@@ -6,14 +6,12 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::{Jail, Limits};
+use crate::{Jail, Limits, Medium};
 
 /// Folders of the system with shared libraries, of which a link stays a link.
 pub(crate) const SYSTEM: [&str; 4] = ["/usr", "/lib", "/lib64", "/lib32"];
 /// Fonts of the system.
 const FONTS: &str = "/usr/share/fonts";
-/// Name of the video inside.
-const VIDEO: &str = "/video/0.mp4";
 /// Bytes of the message of an exception that come back.
 pub(crate) const ERROR_BYTES: usize = 16 << 10;
 /// Open files of the interpreter.
@@ -27,31 +25,31 @@ const ENTRY: &str =
 const WORKER: &str = include_str!("worker.py");
 
 /// What starts the interpreter of an episode.
-pub(crate) fn worker(jail: &Jail, video: &Path) -> Command {
-    let mut command = command(jail, Some(video), WORKER);
-    command.arg(setup(&jail.limits));
+pub(crate) fn worker(jail: &Jail, medium: &Medium) -> Command {
+    let mut command = command(jail, Some(medium), WORKER);
+    command.arg(setup(&jail.limits, medium));
     command
 }
 
 /// What runs a script in a jail; its standard input, output and error are those of [`ENTRY`].
-pub(crate) fn command(jail: &Jail, video: Option<&Path>, script: &str) -> Command {
+pub(crate) fn command(jail: &Jail, medium: Option<&Medium>, script: &str) -> Command {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", ENTRY, "sh"]).arg(FILES.to_string()).arg((jail.limits.memory >> 10).to_string());
-    shell.arg(&jail.bubblewrap).args(flags(jail, video)).current_dir("/").env_clear();
+    shell.arg(&jail.bubblewrap).args(flags(jail, medium)).current_dir("/").env_clear();
     shell.arg("--").arg(&jail.python.executable).args(["-I", "-B", "-c", script]);
     shell
 }
 
 /// What the interpreter is given.
-fn setup(limits: &Limits) -> String {
+fn setup(limits: &Limits, medium: &Medium) -> String {
     let Limits { stdout, figures, figure_bytes, .. } = limits;
     let setup = json!({
-        "video": VIDEO, "stdout": stdout, "figures": figures, "figure_bytes": figure_bytes, "error": ERROR_BYTES,
+        "medium": medium.setup(), "stdout": stdout, "figures": figures, "figure_bytes": figure_bytes, "error": ERROR_BYTES,
     });
     setup.to_string()
 }
 
-fn flags(jail: &Jail, video: Option<&Path>) -> Vec<OsString> {
+fn flags(jail: &Jail, medium: Option<&Medium>) -> Vec<OsString> {
     let mut flags: Vec<OsString> = Vec::new();
     let mut add =
         |words: &[&dyn AsRef<OsStr>]| flags.extend(words.iter().map(|word| word.as_ref().to_owned()));
@@ -93,8 +91,8 @@ fn flags(jail: &Jail, video: Option<&Path>) -> Vec<OsString> {
             add(&[&"--ro-bind", folder, folder]);
         }
     }
-    if let Some(video) = video {
-        add(&[&"--ro-bind", &video, &VIDEO]);
+    for (file, inside) in medium.iter().flat_map(|medium| medium.files().iter().zip(medium.inside())) {
+        add(&[&"--ro-bind", file, &inside]);
     }
     // The root and the folders that bubblewrap makes are a tmpfs without a limit.
     add(&[&"--remount-ro", &"/", &"--chdir", &"/tmp"]);

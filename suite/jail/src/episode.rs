@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, PipeReader, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::command::{self, ERROR_BYTES};
-use crate::output::{Figure, Outcome, Output, Reply, Video};
+use crate::output::{Figure, Opened, Outcome, Output, Ready, Reply};
 use crate::wire::{Stop, Watch, Wire};
-use crate::{Error, Jail, Limits, seccomp, spawn};
+use crate::{Error, Jail, Limits, Medium, seccomp, spawn};
 
 /// Bytes of the messages of bubblewrap and of an interpreter that does not start.
 const MESSAGE_BYTES: u64 = 8 << 10;
@@ -23,7 +23,7 @@ const MESSAGE_BYTES: u64 = 8 << 10;
 #[derive(Debug)]
 pub struct Episode {
     jail: Jail,
-    path: PathBuf,
+    medium: Medium,
     state: State,
     /// Number of the last call, which its reply repeats.
     call: u64,
@@ -33,45 +33,54 @@ pub struct Episode {
 #[derive(Debug)]
 enum State {
     Starting(Process, Instant),
-    Ready(Process, Video),
+    Ready(Process, Opened),
     Ended,
 }
 
 impl Episode {
-    pub(crate) fn start(jail: Jail, video: &Path) -> Result<Self, Error> {
-        let io = |action| move |source| Error::Io { video: video.to_owned(), action, source };
-        let path = video.canonicalize().map_err(io("find the video"))?;
-        jail.python.check_hides(&path)?;
-        let process = Process::start(&jail, &path)?;
+    pub(crate) fn start(jail: Jail, medium: Medium) -> Result<Self, Error> {
+        let action = match &medium {
+            Medium::Video(_) => "find the video",
+            Medium::Images { .. } => "find the image",
+        };
+        let found = |file: &Path| {
+            let io = |source| Error::Io { video: file.to_owned(), action, source };
+            let path = file.canonicalize().map_err(io)?;
+            jail.python.check_hides(&path)?;
+            Ok(path)
+        };
+        let medium = medium.map(found)?;
+        let process = Process::start(&jail, &medium)?;
         let state = State::Starting(process, Instant::now());
-        Ok(Self { jail, path, state, call: 0, restarted: false })
+        Ok(Self { jail, medium, state, call: 0, restarted: false })
     }
 
-    /// Waits until the interpreter is ready; the video as decord sees it.
+    /// Waits until the interpreter is ready: the files as it sees them.
     ///
     /// # Errors
-    /// The jail cannot be made, or the interpreter cannot open the video.
-    pub fn video(&mut self) -> Result<Video, Error> {
+    /// The jail cannot be made, or the interpreter cannot open a file.
+    pub fn opened(&mut self) -> Result<&Opened, Error> {
         if matches!(self.state, State::Ended) {
-            self.state = State::Starting(Process::start(&self.jail, &self.path)?, Instant::now());
+            self.state = State::Starting(Process::start(&self.jail, &self.medium)?, Instant::now());
             self.restarted = true;
         }
-        if let State::Ready(_, video) = &self.state {
-            return Ok(*video);
+        if let State::Starting(..) = self.state {
+            let State::Starting(mut process, since) = std::mem::replace(&mut self.state, State::Ended) else {
+                unreachable!("it is starting")
+            };
+            let limits = &self.jail.limits;
+            let opened =
+                process.ready(since + limits.start, self.medium.files().len(), limits).map_err(|stop| {
+                    let message = process.message(stop);
+                    if message.starts_with("bwrap: ") {
+                        return Error::Refused { message };
+                    }
+                    Error::Start { video: self.medium.first(), message }
+                })?;
+            self.state = State::Ready(process, opened);
         }
-        let State::Starting(mut process, since) = std::mem::replace(&mut self.state, State::Ended) else {
-            unreachable!("the other states are handled above")
-        };
-        let limits = &self.jail.limits;
-        let video = process.ready(since + limits.start).map_err(|stop| {
-            let message = process.message(stop);
-            if message.starts_with("bwrap: ") {
-                return Error::Refused { message };
-            }
-            Error::Start { video: self.path.clone(), message }
-        })?;
-        self.state = State::Ready(process, video);
-        Ok(video)
+        let State::Ready(_, opened) = &self.state else { unreachable!("it is ready") };
+        Ok(opened)
     }
 
     /// Runs code with the variables of the calls before it. After a call that ended the interpreter, a new one is
@@ -80,10 +89,10 @@ impl Episode {
     /// # Errors
     /// No interpreter can be started: what the code does is an [`Outcome`].
     pub fn run(&mut self, code: &str) -> Result<Output, Error> {
-        let video = self.video()?;
+        let open_seconds = self.opened()?.open_seconds;
         let State::Ready(process, _) = &mut self.state else { unreachable!("it is ready") };
         self.call += 1;
-        let opening = Duration::try_from_secs_f64(video.open_seconds).unwrap_or(Duration::MAX);
+        let opening = Duration::try_from_secs_f64(open_seconds).unwrap_or(Duration::MAX);
         let paid = if process.calls == 0 { opening } else { Duration::ZERO };
         let limits = &self.jail.limits;
         let began = Instant::now();
@@ -131,12 +140,12 @@ struct Info {
 }
 
 impl Process {
-    fn start(jail: &Jail, video: &Path) -> Result<Self, Error> {
-        let io = |action| move |source| Error::Io { video: video.to_owned(), action, source };
+    fn start(jail: &Jail, medium: &Medium) -> Result<Self, Error> {
+        let io = |action| move |source| Error::Io { video: medium.first(), action, source };
         let make = io("make its pipes");
         let (ours, theirs) = UnixStream::pair().map_err(&make)?;
         let (stderr, messages) = std::io::pipe().map_err(&make)?;
-        let mut command = command::worker(jail, video);
+        let mut command = command::worker(jail, medium);
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(seccomp::pipe()?).stderr(messages);
         let mut bubblewrap = spawn::spawn(command).map_err(io("start bubblewrap"))?;
         let mut stderr = BufReader::new(stderr);
@@ -155,20 +164,37 @@ impl Process {
         Ok(Self { bubblewrap, handle, id, wire, stderr, calls: 0 })
     }
 
-    /// Waits for the interpreter's first frame.
-    fn ready(&mut self, until: Instant) -> Result<Video, Stop> {
+    /// Waits for the interpreter's first frame, and the pictures behind it.
+    fn ready(&mut self, until: Instant, files: usize, limits: &Limits) -> Result<Opened, Stop> {
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum Started {
-            Video(Video),
+            Ready(Ready),
             Failed { error: String },
         }
-        let frame = self.wire.receive(6 * ERROR_BYTES + 1024, &Watch { until, check: &|| None })?;
-        match serde_json::from_slice(&frame) {
-            Ok(Started::Video(video)) => Ok(video),
-            Ok(Started::Failed { error }) => Err(Stop::Broken(error)),
-            Err(error) => Err(Stop::Broken(error.to_string())),
+        let watch = Watch { until, check: &|| None };
+        let frame = self.wire.receive(6 * ERROR_BYTES + 1024, &watch)?;
+        let ready = match serde_json::from_slice(&frame) {
+            Ok(Started::Ready(ready)) => ready,
+            Ok(Started::Failed { error }) => return Err(Stop::Broken(error)),
+            Err(error) => return Err(Stop::Broken(error.to_string())),
+        };
+        if ready.pictures > files {
+            return Err(Stop::Broken(format!("it shows {} pictures of {files} files", ready.pictures)));
         }
+        let pictures = self.figures(ready.pictures, &watch, limits)?;
+        Ok(ready.with(pictures))
+    }
+
+    /// Figures that a frame has announced.
+    fn figures(&mut self, count: usize, watch: &Watch<'_>, limits: &Limits) -> Result<Vec<Figure>, Stop> {
+        let mut room = limits.figure_bytes;
+        let mut figure = || {
+            let png = self.wire.receive(room, watch)?;
+            room -= png.len();
+            Figure::new(png, limits).map_err(Stop::Broken)
+        };
+        (0..count).map(|_| figure()).collect()
     }
 
     fn exchange(&mut self, call: u64, code: &str, until: Instant, limits: &Limits) -> Result<Output, Stop> {
@@ -182,13 +208,7 @@ impl Process {
         let reply: Reply = serde_json::from_slice(&frame)
             .map_err(|error| Stop::Broken(format!("its reply is not one: {error}")))?;
         reply.check(call, limits).map_err(Stop::Broken)?;
-        let mut figures = Vec::with_capacity(reply.figures);
-        let mut room = limits.figure_bytes;
-        for _ in 0..reply.figures {
-            let png = self.wire.receive(room, &watch)?;
-            room -= png.len();
-            figures.push(Figure::new(png, limits).map_err(Stop::Broken)?);
-        }
+        let figures = self.figures(reply.figures, &watch, limits)?;
         Ok(Output {
             outcome: reply.error.map_or(Outcome::Done, Outcome::Raised),
             stdout: reply.stdout,

@@ -1,8 +1,8 @@
 #![forbid(unsafe_code)]
 //! Python that a model has written, in a jail of its own for each episode.
 //!
-//! A [`Jail`] is an interpreter and its [`Limits`]. [`Jail::start`] begins an [`Episode`] over one video: bubblewrap makes
-//! namespaces without a network, with this video, the interpreter and a small temporary folder as the only files, and a
+//! A [`Jail`] is an interpreter and its [`Limits`]. [`Jail::start`] begins an [`Episode`] over a [`Medium`]: bubblewrap makes
+//! namespaces without a network, with these files, the interpreter and a small temporary folder as the only files, and a
 //! seccomp filter leaves the calls that an interpreter needs. [`Episode::run`] gives code to the interpreter, which keeps
 //! its variables, and takes standard output and figures back: JSON and PNG in frames of bounded length, which are checked
 //! here, because code may write them itself.
@@ -14,6 +14,7 @@
 
 mod command;
 mod episode;
+mod medium;
 mod output;
 mod python;
 mod seccomp;
@@ -25,15 +26,16 @@ use std::process::Stdio;
 use std::time::Duration;
 
 pub use episode::Episode;
-pub use output::{Figure, Outcome, Output, Video};
+pub use medium::Medium;
+pub use output::{Figure, Opened, Outcome, Output};
 use python::Python;
 
 /// What an episode may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Time for the interpreter to import its packages and to open the video.
+    /// Time for the interpreter to import its packages and to open its files.
     pub start: Duration,
-    /// Time of one call. The first one also pays for opening the video, as in the release.
+    /// Time of one call. The first one also pays for opening the files, as in the release.
     pub call: Duration,
     /// Address space, in bytes.
     pub memory: u64,
@@ -123,15 +125,15 @@ impl Jail {
         &self.limits
     }
 
-    /// Starts the interpreter of an episode over one video and does not wait until it is ready.
+    /// Starts the interpreter of an episode over a video or images and does not wait until it is ready.
     ///
     /// # Errors
-    /// The video does not exist, or the kernel forbids the jail.
-    pub fn start(&self, video: &Path) -> Result<Episode, Error> {
-        Episode::start(self.clone(), video)
+    /// A file does not exist, or the kernel forbids the jail.
+    pub fn start(&self, medium: impl Into<Medium>) -> Result<Episode, Error> {
+        Episode::start(self.clone(), medium.into())
     }
 
-    /// Makes a jail without a video, and imports the packages there.
+    /// Makes a jail without files, and imports the packages there.
     ///
     /// # Errors
     /// The kernel forbids the jail, or a package cannot be imported.

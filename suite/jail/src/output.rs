@@ -5,20 +5,43 @@ use serde::Deserialize;
 use crate::Limits;
 use crate::command::ERROR_BYTES;
 
-/// The video as decord sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Video {
-    /// Number of frames.
+/// The files of an episode as its interpreter sees them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Opened {
+    /// Number of frames of the video, or of images.
     pub frames: u64,
-    /// Average frames in a second.
+    /// Average frames of the video in a second; 0 for images.
     pub fps: f64,
-    /// Width of the first frame, in pixels.
+    /// Width of the first frame or image, in pixels.
     pub width: u32,
-    /// Height of the first frame, in pixels.
+    /// Height of the first frame or image, in pixels.
     pub height: u32,
-    /// Time that opening it took.
+    /// Time that opening them took.
     pub open_seconds: f64,
+    /// The images as the model is shown them.
+    pub pictures: Vec<Figure>,
+}
+
+/// First frame of an interpreter that is ready.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ready {
+    frames: u64,
+    fps: f64,
+    width: u32,
+    height: u32,
+    open_seconds: f64,
+    /// Number of pictures that follow.
+    #[serde(default)]
+    pub pictures: usize,
+}
+
+impl Ready {
+    /// The whole, with its pictures.
+    pub(crate) fn with(self, pictures: Vec<Figure>) -> Opened {
+        let Self { frames, fps, width, height, open_seconds, .. } = self;
+        Opened { frames, fps, width, height, open_seconds, pictures }
+    }
 }
 
 /// How a call ended.

@@ -7,6 +7,7 @@ one frame of JSON, `{"call", "code"}`. A reply is one frame of JSON and then eac
 import base64
 import io
 import json
+import math
 import os
 import struct
 import sys
@@ -91,6 +92,58 @@ def failure(error, setup):
     return {"error": clip(error, setup["error"])}
 
 
+def open_video(path, names):
+    """`video_clue_0`: what is said of it, and no pictures."""
+    began = time.monotonic()
+    video = names["VideoReader"](path, ctx=names["cpu"](0))
+    opened = time.monotonic() - began
+    height, width = video[0].asnumpy().shape[:2]
+    names["video_clue_0"] = video
+    frames, fps = len(video), float(video.get_avg_fps())
+    return {"frames": frames, "fps": fps, "width": width, "height": height, "open_seconds": opened}, []
+
+
+def open_images(medium, names):
+    """One variable an image, RGB and through a PNG as in the release; what is said of the first, and the pictures shown."""
+    began = time.monotonic()
+    # What the release imports for videos alone.
+    for name in ("VideoReader", "cpu", "_video_support"):
+        names.pop(name, None)
+    image = names["Image"]
+    images = [image.open(io.BytesIO(as_png(image.open(path).convert("RGB")))) for path in medium["images"]]
+    for number, picture in enumerate(images):
+        names[f"{medium['variable']}_{number}"] = picture
+    opened = time.monotonic() - began
+    pictures = []
+    if medium["shown"]:
+        pictures = [as_png(picture.resize(shown_size(*picture.size, *medium["shown"]))) for picture in images]
+        # The release counts the images that the model is shown among its figures.
+        names["_captured_figures"] = list(images)
+    width, height = images[0].size
+    about = {"frames": len(images), "fps": 0.0, "width": width, "height": height, "open_seconds": opened}
+    return {**about, "pictures": len(pictures)}, pictures
+
+
+def as_png(picture):
+    file = io.BytesIO()
+    picture.save(file, format="PNG")
+    return file.getvalue()
+
+
+def shown_size(width, height, least, most, side=28):
+    """`smart_resize` of qwen_vl_utils: sides in steps of 28 pixels, the number of pixels within bounds."""
+    if max(width, height) / min(width, height) > 200:
+        raise ValueError(f"an image of {width} by {height} pixels is too long: ratio above 200")
+    wide, high = (max(side, round(edge / side) * side) for edge in (width, height))
+    if wide * high > most:
+        shrink = math.sqrt(width * height / most)
+        wide, high = (math.floor(edge / shrink / side) * side for edge in (width, height))
+    elif wide * high < least:
+        grow = math.sqrt(least / (width * height))
+        wide, high = (math.ceil(edge * grow / side) * side for edge in (width, height))
+    return wide, high
+
+
 def main():
     setup = json.loads(sys.argv[1])
     # bubblewrap's, and nothing that code prints past `sys.stdout` reaches the socket.
@@ -120,17 +173,18 @@ def main():
     try:
         names = {}
         exec(HEADER, names)
-        began = time.monotonic()
-        video = names["VideoReader"](setup["video"], ctx=names["cpu"](0))
-        opened = time.monotonic() - began
-        height, width = video[0].asnumpy().shape[:2]
+        medium = setup["medium"]
+        if "video" in medium:
+            about, pictures = open_video(medium["video"], names)
+        else:
+            about, pictures = open_images(medium, names)
     except Exception as error:
         send(failure(f"{type(error).__name__}: {error}", setup))
         os._exit(1)
-    names["video_clue_0"] = video
     os.dup2(nothing, 2)
-    frames, fps = len(video), float(video.get_avg_fps())
-    send({"frames": frames, "fps": fps, "width": width, "height": height, "open_seconds": opened})
+    send(about)
+    for picture in pictures:
+        write(picture)
     while True:
         (size,) = struct.unpack(">I", read(4))
         request = json.loads(read(size))

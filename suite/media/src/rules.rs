@@ -72,6 +72,8 @@ pub struct VideoRequest {
     pub total_pixels: Option<f64>,
     /// 14 (Qwen2.5-VL, and what the reference driver leaves it at) or 16 (Qwen3-VL).
     pub image_patch_size: u32,
+    /// Most bytes of a frame as it is encoded.
+    pub max_bytes: Option<usize>,
     pub reader: Reader,
 }
 
@@ -90,6 +92,7 @@ impl VideoRequest {
             max_pixels: None,
             total_pixels: None,
             image_patch_size: 14,
+            max_bytes: None,
             reader: Reader::Current,
         }
     }

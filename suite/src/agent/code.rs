@@ -26,7 +26,7 @@ impl Loop for Code {
     }
 }
 
-/// Starts the sample's interpreter; the first user message, with what it says of the video.
+/// Starts the sample's interpreter; the first user message, with what it says and shows of the files.
 async fn open(
     kit: &Kit<'_>,
     agent_loop: &AgentLoop,
@@ -35,17 +35,17 @@ async fn open(
     let tool = kit.agent.code.clone().ok_or_else(|| {
         protocol_error("open", &format!("protocol {} runs code, and no tool does", kit.protocol().name))
     })?;
-    let video = kit.agent.videos.resolve(&kit.sample.video);
+    let files: Vec<_> = kit.sample.media().iter().map(|file| kit.agent.videos.resolve(file)).collect();
     let own_code = code.clone();
     let start = move || {
-        let mut episode = tool.begin(&own_code, &video)?;
-        let info = episode.video_info()?;
-        Ok((episode, info))
+        let mut episode = tool.begin(&own_code, &files)?;
+        let opened = episode.open()?;
+        Ok((episode, opened))
     };
-    let (episode, info) = working(kit, "open", start).await?;
-    let text =
-        kit.question_text(None).and_then(|question| render::code_opening(agent_loop, &question, &info));
-    Ok((episode, Message::text(Role::User, text.map_err(|error| protocol_error("open", &error))?)))
+    let (episode, opened) = working(kit, "open", start).await?;
+    let parts =
+        kit.question_text(None).and_then(|question| render::code_opening(agent_loop, &question, opened));
+    Ok((episode, message(Role::User, parts.map_err(|error| protocol_error("open", &error))?)))
 }
 
 /// The turns up to the end of the episode; the last reply is what is scored.

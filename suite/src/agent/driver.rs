@@ -2,11 +2,12 @@
 //! a forced answer after the last.
 
 use super::{Ask, Conversation, Kit, Loop, NoFrames, protocol_error};
+use crate::backend::{Completion, FinishReason};
 use crate::media::VideoRequest;
 use crate::message::{Frames, Message, Part, Role, VideoPart};
 use crate::plan::Channel;
 use crate::protocol::render;
-use crate::record::{SampleError, SampleErrorClass};
+use crate::record::{SampleError, SampleErrorClass, ToolOutcome};
 use crate::settings::ToolDialect;
 
 pub(super) struct Driver;
@@ -20,7 +21,8 @@ impl Loop for Driver {
 async fn converse(kit: &mut Kit<'_>) -> Result<String, SampleError> {
     open(kit).await?;
     if !kit.offers_tool() {
-        return Ok(kit.ask(kit.turn()).await?.text);
+        let reply = kit.ask(kit.turn()).await?;
+        return kit.note_served(reply);
     }
     let plan = &kit.agent.plan;
     for turn in 0..=plan.max_turns {
@@ -74,12 +76,41 @@ async fn force(kit: &mut Kit<'_>) -> Result<String, SampleError> {
 }
 
 impl Kit<'_> {
+    /// The text of the only reply; where the server has the tool, the calls that it ran are noted.
+    fn note_served(&mut self, reply: Completion) -> Result<String, SampleError> {
+        if !self.protocol().has_tool(&self.agent.plan.mode) {
+            return Ok(reply.text);
+        }
+        if reply
+            .finish_reason
+            .as_ref()
+            .is_some_and(|reason| *reason == FinishReason::Other("tool_calls".to_owned()))
+        {
+            let message = "the reply ends with calls that the client is to run (finish_reason `tool_calls`): this server \
+                           has no tool of its own; use a mode in which the suite runs the tool"
+                .to_owned();
+            return Err(SampleError { class: SampleErrorClass::Api, message, step: "turn0".to_owned() });
+        }
+        for (index, call) in self.calls(&reply).iter().enumerate() {
+            let outcome = match &call.window {
+                Ok(_) => ToolOutcome::Served,
+                Err(error) => ToolOutcome::Malformed { reason: error.to_string() },
+            };
+            self.note_tool_call(index, call, outcome);
+        }
+        Ok(reply.text)
+    }
+
     /// The overview of the run as parts, and the video's duration in seconds. A video that gives none is a text-only
-    /// question upstream (counted here as frame loss), an error under `strict`.
+    /// question upstream (counted here as frame loss), an error under `strict`; images that cannot be read are one always.
     pub(super) async fn overview(&mut self) -> Result<(Vec<Part>, Option<f64>), SampleError> {
         let plan = &self.agent.plan;
         if plan.is_blind() {
             return Ok((Vec::new(), None));
+        }
+        if self.sample.is_about_images() {
+            let images = self.images().await;
+            return images.map(|images| (images, None)).map_err(|lost| self.frame_loss(lost));
         }
         if plan.channel == Channel::Video {
             let path = self.agent.videos.resolve(&self.sample.video);

@@ -225,7 +225,8 @@ impl<'a> Kit<'a> {
             | ToolOutcome::Text { .. }
             | ToolOutcome::Summary { .. }
             | ToolOutcome::Ran { .. }
-            | ToolOutcome::CodeFailed { .. } => None,
+            | ToolOutcome::CodeFailed { .. }
+            | ToolOutcome::Served => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The sample's video: found, decoded off the async threads, its frames as parts of a message.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -35,19 +35,20 @@ impl Kit<'_> {
             return Err(SampleError { class: SampleErrorClass::Data, message, step: "open".into() });
         }
         let plan = &self.agent.plan;
-        let video = self.agent.videos.resolve(&self.sample.video);
         // Upstream asks about whatever lies there; a folder gives no frames.
-        let there = match plan.switches().frame_loss_is_error {
-            // Nothing of it is shown.
-            _ if plan.is_blind() => true,
-            true => video.is_file(),
-            false => video.exists(),
+        let there = |file: &&PathBuf| {
+            let file = self.agent.videos.resolve(file);
+            match plan.switches().frame_loss_is_error {
+                // Nothing of it is shown.
+                _ if plan.is_blind() => true,
+                true => file.is_file(),
+                false => file.exists(),
+            }
         };
-        if !there {
-            let message = format!(
-                "{}: no such video; run `paravt-bench data check` on its task",
-                self.sample.video.display()
-            );
+        if let Some(missing) = self.sample.media().iter().find(|file| !there(file)) {
+            let what = if self.sample.is_about_images() { "image" } else { "video" };
+            let message =
+                format!("{}: no such {what}; run `paravt-bench data check` on its task", missing.display());
             return Err(SampleError { class: SampleErrorClass::VideoMissing, message, step: "open".into() });
         }
         Ok(())
@@ -88,7 +89,25 @@ impl Kit<'_> {
         let size = policy.size.apply((video.width, video.height), scale, indices.len());
         let size = size.map_err(|message| NoFrames { message, timed_out: false })?;
         let (filter, encoding) = (policy.filter, policy.encoding);
-        self.pick(Pick { indices, stored: None, size, filter, encoding }, times).await
+        self.pick(Pick { indices, stored: None, size, filter, encoding, max_bytes: None }, times).await
+    }
+
+    /// The images that the sample is about, as they lie in their files.
+    ///
+    /// # Errors
+    /// One cannot be read.
+    pub(super) async fn images(&mut self) -> Result<Vec<Part>, NoFrames> {
+        let source = Arc::clone(&self.agent.frames);
+        let max_bytes = self.agent.plan.max_image_bytes();
+        let files: Vec<_> = self.sample.media().iter().map(|file| self.agent.videos.resolve(file)).collect();
+        let started = Instant::now();
+        let read = move |_: &Path| {
+            let image = |file: &PathBuf| source.image(file, max_bytes).map(Part::Image);
+            files.iter().map(image).collect::<Result<Vec<_>, _>>()
+        };
+        let images = self.blocking(read).await;
+        self.measured.media_seconds += started.elapsed().as_secs_f64();
+        images
     }
 
     /// Frames by their indices; `times` are shown with them.
@@ -96,6 +115,7 @@ impl Kit<'_> {
     /// # Errors
     /// One cannot be decoded.
     pub async fn pick(&mut self, pick: Pick, times: Vec<f64>) -> Result<Vec<Shown>, NoFrames> {
+        let pick = Pick { max_bytes: self.agent.plan.max_image_bytes(), ..pick };
         let source = Arc::clone(&self.agent.frames);
         let set = self.blocking(move |path| source.pick(path, &pick)).await?;
         self.measured.media_seconds += set.seconds;
@@ -134,7 +154,9 @@ impl Kit<'_> {
 
     /// Frames of a request over the sample's own video.
     pub(super) async fn frames(&self, request: VideoRequest) -> Result<Arc<FrameSet>, NoFrames> {
-        let request = request.with_reader(self.agent.plan.switches().reader);
+        let plan = &self.agent.plan;
+        let max_bytes = plan.max_image_bytes();
+        let request = VideoRequest { max_bytes, ..request.with_reader(plan.switches().reader) };
         let source = Arc::clone(&self.agent.frames);
         self.blocking(move |path| source.frames(path, &request)).await
     }

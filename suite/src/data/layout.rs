@@ -31,6 +31,9 @@ pub struct Layout {
     /// Whether published video paths have the folders that the archives have; else archives are unpacked without folders.
     #[serde(default)]
     pub archive_folders: bool,
+    /// Other folders below a root in which a video may lie, e.g. those of the benchmarks that the videos come from.
+    #[serde(default)]
+    pub other_folders: Vec<String>,
     /// Extensions that are tried where the named video does not exist. Not under `release`, which knows the
     /// published place only.
     #[serde(default)]
@@ -99,7 +102,8 @@ impl Layout {
         let relative = [("layout.benchmark", &self.benchmark), ("hub.annotations", &hub.annotations)];
         let media = hub.media.iter().map(|name| ("hub.media", name));
         let revision = hub.revision.iter().map(|name| ("hub.revision", name));
-        for (field, path) in relative.into_iter().chain(media).chain(revision) {
+        let others = self.other_folders.iter().map(|folder| ("layout.other_folders", folder));
+        for (field, path) in relative.into_iter().chain(media).chain(revision).chain(others) {
             if !is_below(path) {
                 return refused(field, "a relative path without `..`", path);
             }
@@ -202,6 +206,13 @@ impl Layout {
         };
         let subtitles = existing(root, &self.subtitles, None).into_iter().next();
         videos.into_iter().map(|videos| Folders { videos, subtitles: subtitles.clone() }).collect()
+    }
+
+    /// Folders beside that of the videos in which one may lie, those that exist.
+    pub(crate) fn other_folders(&self, root: &DataRoot) -> Vec<PathBuf> {
+        let all =
+            root.candidates().flat_map(|base| self.other_folders.iter().map(move |name| base.join(name)));
+        all.filter(|folder| folder.is_dir()).collect()
     }
 
     /// The path of a published video relative to a folder: the published one, else an allowed other one that the

@@ -70,6 +70,9 @@ pub struct RunConfig {
     /// Sampling and server settings of every request; none by default.
     #[serde(skip_serializing_if = "RequestSettings::is_empty")]
     pub request: RequestSettings,
+    /// Most kB of a frame as it is sent; no limit by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_image_kb: Option<u32>,
     /// What the run takes away from its samples or frames; nothing by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
@@ -212,6 +215,7 @@ impl RunConfig {
             dialect: self.dialect(),
             request: self.request.clone(),
             probe: self.probe,
+            max_image_kb: self.max_image_kb,
             own_positions: protocol.has_own_positions(),
             repeat: self.repeat.unwrap_or(1),
             mode,
@@ -386,7 +390,7 @@ mod tests {
         assert_eq!(RunConfig::from_json("{}").unwrap(), RunConfig::default());
         let text = r#"{"profile": "release", "mode": "direct", "channel": "video", "nframes": 8, "max_turns": 2,
             "max_parallel": 0, "crop": "subagent", "max_tokens": 9, "temperature": 0.5, "seed": 7,
-            "dialect": "text", "request": {"top_k": 4}, "probe": "shuffle:3", "repeat": 4, "ids": ["a"], "limit": 3, "shard": "1/2",
+            "dialect": "text", "request": {"top_k": 4}, "probe": "shuffle:3", "max_image_kb": 300, "repeat": 4, "ids": ["a"], "limit": 3, "shard": "1/2",
             "concurrency": 4, "resume": true, "retry_errors": ["api"], "label": "l", "paper_row": "r"}"#;
         let config = RunConfig::from_json(text).unwrap();
         let given: serde_json::Value = serde_json::from_str(text).unwrap();

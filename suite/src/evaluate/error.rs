@@ -37,6 +37,9 @@ pub enum RunError {
     /// The protocol has no text for a sample of the split.
     #[error(transparent)]
     Prompt(#[from] RenderError),
+    /// The protocol asks about videos and the split about images, or the other way round.
+    #[error("{0}")]
+    Medium(String),
     /// The backend cannot honour the settings.
     #[error("{0}")]
     Refused(String),

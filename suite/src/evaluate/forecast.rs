@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::select;
-use super::{Evaluation, RunError, Workspace, check_texts};
+use super::{Evaluation, RunError, Workspace, check_medium, check_texts};
 use crate::media::{MediaError, VideoFile, VideoRequest, planned_size};
 use crate::plan::{Channel, CropMode, RunPlan};
 use crate::protocol::{AgentLoop, FramePolicy, Protocol, render};
@@ -52,6 +52,7 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     let plan = config.plan(protocol)?;
     let selected = select::samples(run.task, plan.profile(), &config, &workspace.data)?;
     let samples = &selected.samples;
+    check_medium(protocol, &plan, (&run.task.spec().name, run.task.is_about_images()))?;
     check_texts(protocol, &plan, samples)?;
     let own = protocol.agent.as_ref().and_then(AgentLoop::frames);
     let of_try = own.map(|frames| render::system_of_try(frames, &frames.policy, 0)).transpose()?.flatten();
@@ -63,14 +64,33 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
         let name = sample.video_name();
         let text = render::user_text(protocol, sample, &plan.mode, plan.switches(), &name, None)?;
         match protocol.code() {
-            Some((agent_loop, _)) => Ok(render::code_opening(agent_loop, &text, "{video_info}")?),
+            Some((agent_loop, _)) => Ok(render::code_opening_text(agent_loop, &text)?),
             None => Ok(text),
         }
     };
+    // What code has it may see alone, and a model at most in so many pixels.
+    let shown = protocol.code().map(|(_, code)| code.rules.clues.as_ref().and_then(|clues| clues.shown));
+    let (shows_images, most_pixels) =
+        (shown != Some(None), shown.flatten().map_or(u32::MAX, |[_, most]| most));
     let (mut text_bytes, mut visual_tokens, mut frames, mut without_frames) = (0, 0, 0, 0);
     for sample in samples {
         text_bytes += (system.len() + user(sample)?.len()) as u64;
-        if plan.channel.samples_here() && !plan.is_blind() && protocol.code().is_none() {
+        if sample.is_about_images() && !plan.is_blind() && shows_images {
+            for image in sample.media() {
+                match VideoFile::open(&selected.videos.resolve(image)) {
+                    Ok(file) => {
+                        let facts = file.facts();
+                        frames += 1;
+                        let pixels = f64::from(facts.width) * f64::from(facts.height);
+                        let shrunk = (f64::from(most_pixels) / pixels).sqrt().min(1.0);
+                        let [width, height] =
+                            [facts.width, facts.height].map(|side| (f64::from(side) * shrunk) as u32);
+                        visual_tokens += tokens::of_image(width, height);
+                    }
+                    Err(_) => without_frames += 1,
+                }
+            }
+        } else if plan.channel.samples_here() && !plan.is_blind() && protocol.code().is_none() {
             let overview = VideoRequest::overview(plan.nframes).with_reader(plan.switches().reader);
             let overview = plan.probe.map_or(overview, |probe| probe.request(overview));
             let video = selected.videos.resolve(&sample.video);

@@ -1,6 +1,7 @@
 //! The manifest of a run.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::select::Selected;
@@ -39,7 +40,8 @@ pub(super) fn build(
         command: workspace.command.clone(),
         task: run.task.spec().clone(),
         quirks: run.task.kept_quirks(plan.profile()),
-        offers_tool: run.protocol.offers_tool(&plan.mode),
+        doubtful: run.task.doubtful().to_vec(),
+        offers_tool: run.protocol.has_tool(&plan.mode),
         fidelity: plan.fidelity(&run.protocol, &run.task.spec().name),
         plan,
         protocol_hash: run.protocol.hash(),
@@ -54,6 +56,8 @@ pub(super) fn build(
                 let code = workspace.code.as_ref().filter(|_| run.protocol.code().is_some());
                 code.map(|code| ("code_tool".to_owned(), code.versions().to_owned())).into_iter().collect()
             }
+            // Images are sent as they lie.
+            None if run.task.is_about_images() => BTreeMap::new(),
             None => constants(&run.protocol.tool),
         },
         backend: BackendInfo { name: String::new(), model: String::new(), details: BTreeMap::new() },
@@ -89,14 +93,14 @@ fn processor() -> Option<String> {
 }
 
 fn inputs(selected: &Selected) -> Inputs {
-    let size = |sample: &Sample| {
-        let file = std::fs::metadata(selected.videos.resolve(&sample.video)).ok()?;
-        file.is_file().then(|| (sample.video.to_string_lossy().into_owned(), file.len()))
+    let size = |name: &PathBuf| {
+        let file = std::fs::metadata(selected.videos.resolve(name)).ok()?;
+        file.is_file().then(|| (name.to_string_lossy().into_owned(), file.len()))
     };
     Inputs {
         samples: selected.split_hash.clone(),
         verified: selected.verified,
-        videos: selected.samples.iter().filter_map(size).collect(),
+        videos: selected.samples.iter().flat_map(Sample::media).filter_map(size).collect(),
         replaced: BTreeMap::new(),
     }
 }

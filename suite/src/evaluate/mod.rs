@@ -60,7 +60,7 @@ pub use error::RunError;
 pub use forecast::{Forecast, Range, forecast};
 pub use merge::{MergeError, Merged, merge};
 pub use prepared::{Prepared, RunOutcome, prepare};
-pub use texts::check_texts;
+pub use texts::{check_medium, check_texts};
 pub use whole::WholeTime;
 
 /// One split to evaluate.

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::manifest::{self, unix_seconds};
 use super::select::{self, Selected};
 use super::whole::{Times, WholeTime};
-use super::{Evaluation, Event, Observer, RunError, Workspace, check_texts};
+use super::{Evaluation, Event, Observer, RunError, Workspace, check_medium, check_texts};
 use crate::agent::{Agent, Reference};
 use crate::backend::{Backend, BackendInfo, Memory};
 use crate::code::CodeTool;
@@ -64,6 +64,7 @@ pub struct Prepared {
 pub fn prepare(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Prepared, RunError> {
     let plan = run.effective_config().plan(&run.protocol)?;
     let selected = select::samples(run.task, plan.profile(), &run.config, &workspace.data)?;
+    check_medium(&run.protocol, &plan, (&run.task.spec().name, run.task.is_about_images()))?;
     check_texts(&run.protocol, &plan, &selected.samples)?;
     if run.protocol.code().is_some() && workspace.code.is_none() {
         return Err(RunError::NoCodeTool { protocol: run.protocol.name.clone() });
@@ -227,7 +228,9 @@ fn changed_videos(
         let Some(then) = before.bytes(name).filter(|then| then != bytes) else { continue };
         let name = Path::new(name);
         let seen = |record: &&Record| {
-            record.sample.video == name && record.error.is_none() && record.transcript.frame_loss.is_none()
+            record.sample.media().iter().any(|file| file == name)
+                && record.error.is_none()
+                && record.transcript.frame_loss.is_none()
         };
         if let Some(record) = records.iter().find(seen) {
             let differences = format!(

@@ -2,10 +2,41 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::{CropMode, RunPlan};
+use super::RunError;
+use crate::plan::{Channel, CropMode, RunPlan};
+use crate::probe::Probe;
 use crate::protocol::render::{self, RenderError};
 use crate::protocol::{Protocol, Template};
 use crate::sample::Sample;
+
+/// Refuses a protocol about videos for a split of images, the other way round, and images sent as a video.
+///
+/// # Errors
+/// The protocol or channel, and one that goes with the split.
+pub fn check_medium(
+    protocol: &Protocol,
+    plan: &RunPlan,
+    (split, has_images): (&str, bool),
+) -> Result<(), RunError> {
+    let name = &protocol.name;
+    let message = match (has_images, protocol.is_about_images()) {
+        (true, false) => format!(
+            "{split} asks about images, protocol {name} about videos: use --protocol images, or an agent's for images \
+             such as pyvision-image"
+        ),
+        (false, true) => format!(
+            "{split} asks about videos, protocol {name} about images: use --protocol native, or an agent's for videos"
+        ),
+        (true, true) if plan.channel != Channel::Image => {
+            format!("--channel: the images of {split} are sent as images; leave it out")
+        }
+        (true, true) if plan.probe.is_some_and(|probe| probe != Probe::Blind && probe.changes_frames()) => {
+            format!("--probe: {split} has images, and this probe changes the frames of a video")
+        }
+        _ => return Ok(()),
+    };
+    Err(RunError::Medium(message))
+}
 
 /// Renders the texts of one sample of every kind of question: those of the first message, of later turns, of the forced
 /// answer, of sub-agents.

@@ -33,6 +33,10 @@ impl FrameSource for ProbedFrames {
         self.source.facts(path)
     }
 
+    fn image(&self, path: &Path, max_bytes: Option<usize>) -> Result<Arc<Image>, MediaError> {
+        self.source.image(path, max_bytes)
+    }
+
     /// Under the probes that an agent's own loop can be run with; see [`Probe::changes_frames`].
     fn pick(&self, path: &Path, pick: &Pick) -> Result<FrameSet, MediaError> {
         match self.probe {

@@ -1,6 +1,9 @@
 //! Validation of protocol files beyond their types.
 
-use super::{Clips, CodeLoop, Encoding, FrameLoop, FramePolicy, Protocol, SentAs, Shape, SizeRule, Template};
+use super::{
+    Clips, CodeLoop, Encoding, FrameLoop, FramePolicy, ImageClues, Protocol, SentAs, Shape, SizeRule,
+    Template,
+};
 
 /// A protocol that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,7 +39,7 @@ const CLIPS_OPENING: [&str; 9] =
 const CLIP: [&str; 6] = ["turn", "start", "end", "fps", "count", "frames"];
 
 /// The same where the agent writes code over the video.
-const CODE_OPENING: [&str; 2] = ["question", "video_info"];
+const CODE_OPENING: [&str; 5] = ["question", "video_info", "width", "height", "frames"];
 
 impl Protocol {
     /// Checks what the types do not: every name of a mode is one of [`Protocol::system`], every template can be
@@ -50,6 +53,11 @@ impl Protocol {
         }
         if self.max_tokens == 0 || self.force.values().any(|force| force.max_tokens == 0) {
             return Err(invalid("max_tokens", "expected a positive number, found 0"));
+        }
+        if self.images && (self.agent.is_some() || !self.tool.modes.is_empty()) {
+            let problem =
+                "tools and loops of agents are over videos; code over images has `agent.code.clues`";
+            return Err(invalid("images", problem));
         }
         self.check_modes()?;
         self.check_tool()?;
@@ -75,6 +83,7 @@ impl Protocol {
                 let rules = &code.rules;
                 positive("agent.code.seconds", rules.seconds > 0)?;
                 positive("agent.code.images", rules.images > 0)?;
+                rules.clues.as_ref().map_or(Ok(()), check_clues)?;
                 positive("agent.code.context_tokens", rules.context_tokens > 0)?;
             }
         }
@@ -131,6 +140,7 @@ impl Protocol {
         let chat = self.chat_tools.iter().flat_map(|chat| chat.system.keys());
         let used = std::iter::once(("default_mode", &self.default_mode))
             .chain(self.tool.modes.iter().map(|mode| ("tool.modes", mode)))
+            .chain(self.tool.served.iter().map(|mode| ("tool.served", mode)))
             .chain(self.instructions.modes.keys().map(|mode| ("instructions", mode)))
             .chain(self.instructions.always.iter().map(|mode| ("instructions.always", mode)))
             .chain(chat.map(|mode| ("chat_tools.system", mode)));
@@ -147,6 +157,14 @@ impl Protocol {
             let problem =
                 "`crop_response`, `crop_error` and `call_error` answer its calls: one of them is missing";
             return Err(invalid("tool.modes", problem));
+        }
+        if self.agent.is_some() && !tool.served.is_empty() {
+            return Err(invalid("tool.served", "an agent's own loop runs its calls itself"));
+        }
+        if let Some(mode) = tool.served.intersection(&tool.modes).next() {
+            let problem =
+                format!("mode {mode} is in tool.modes, too: either the server runs its calls or the suite");
+            return Err(invalid("tool.served", problem));
         }
         let empty = |names: &[String]| names.is_empty() || names.iter().any(String::is_empty);
         for (field, is_empty) in [
@@ -226,6 +244,10 @@ impl Protocol {
             let texts = &rules.texts;
             slots("agent.code.texts.video", &texts.video, &["width", "height", "frames", "fps"])?;
             slots("agent.code.texts.result", &texts.result, &["stdout", "figures"])?;
+            texts
+                .printed
+                .as_ref()
+                .map_or(Ok(()), |text| slots("agent.code.texts.printed", text, &["stdout"]))?;
             slots("agent.code.texts.figure", &texts.figure, &["index", "figure"])?;
             slots("agent.code.texts.error", &texts.error, &["reason"])?;
             slots("agent.code.texts.raised", &texts.raised, &["reason"])?;
@@ -254,6 +276,24 @@ impl Protocol {
             ("tool.too_large", &self.tool.too_large, &[]),
         ];
         required.into_iter().try_for_each(|(field, template, known)| slots(field, template, known))
+    }
+}
+
+/// Images that code has as variables.
+fn check_clues(clues: &ImageClues) -> Result<(), InvalidProtocol> {
+    let begins = |c: char| c.is_ascii_alphabetic() || c == '_';
+    let is_name =
+        clues.variable.starts_with(begins) && clues.variable.chars().all(|c| begins(c) || c.is_ascii_digit());
+    if !is_name {
+        let problem = format!("expected a name of Python, found `{}`", clues.variable);
+        return Err(invalid("agent.code.clues.variable", problem));
+    }
+    match clues.shown {
+        Some([least, most]) if least > most || most == 0 => {
+            let problem = format!("expected fewest and most pixels, found {least} and {most}");
+            Err(invalid("agent.code.clues.shown", problem))
+        }
+        _ => Ok(()),
     }
 }
 

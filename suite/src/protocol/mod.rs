@@ -29,7 +29,7 @@ pub use agent::{
 };
 pub use check::InvalidProtocol;
 pub use clips::{Clips, Stored};
-pub use code::{CodeRules, CodeTexts};
+pub use code::{CodeRules, CodeTexts, FileInfo, ImageClues};
 pub use frames::{Budget, Encoding, Filter, FramePolicy, LongVideos, Overview, SentAs, SizeRule};
 pub use harness::{CallMessages, Harness, History};
 pub use inherit::KindOf;
@@ -50,6 +50,9 @@ pub struct Protocol {
     pub system: IndexMap<PromptMode, String>,
     /// Mode of a run that names none.
     pub default_mode: PromptMode,
+    /// It asks about images in the place of a video.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub images: bool,
     /// The tool, and the modes that offer it; none by default.
     #[serde(default)]
     pub tool: Tool,
@@ -162,6 +165,16 @@ impl Protocol {
     /// Whether a mode runs the tool loop; the others are one call.
     pub fn offers_tool(&self, mode: &PromptMode) -> bool {
         self.tool.modes.contains(mode)
+    }
+
+    /// Whether the model has a tool in this mode, which the suite runs or the server.
+    pub fn has_tool(&self, mode: &PromptMode) -> bool {
+        self.offers_tool(mode) || self.tool.served.contains(mode)
+    }
+
+    /// Whether it asks about images, and not about a video.
+    pub fn is_about_images(&self) -> bool {
+        self.images || self.code().is_some_and(|(_, code)| code.rules.clues.is_some())
     }
 
     /// Whether the videos of a request have positions of their own each.

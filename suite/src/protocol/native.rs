@@ -1,12 +1,18 @@
-//! The suite's own protocol, `native.toml`: the default where no upstream was imported.
+//! The suite's own protocols: `native.toml` for questions about videos, `images.toml` for those about images.
 
 use std::sync::LazyLock;
 
 use super::{Protocol, file};
 
 static NATIVE: LazyLock<Protocol> = LazyLock::new(|| file::built_in(include_str!("native.toml")));
+static IMAGES: LazyLock<Protocol> = LazyLock::new(|| file::built_in(include_str!("images.toml")));
 
-/// The native protocol.
+/// The native protocol, about a video.
 pub fn protocol() -> Protocol {
     NATIVE.clone()
+}
+
+/// The same about images.
+pub fn images() -> Protocol {
+    IMAGES.clone()
 }

@@ -15,7 +15,9 @@ use crate::settings::ToolDialect;
 use crate::text::fixed1;
 
 pub(crate) use agent::with_last_turn;
-pub use agent::{clip_response, code_opening, frames_response, later_question, opening, system_of_try};
+pub use agent::{
+    clip_response, code_opening, code_opening_text, frames_response, later_question, opening, system_of_try,
+};
 
 /// Errors of rendering.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -153,7 +155,7 @@ fn option_letters(question: &Question) -> Box<dyn Iterator<Item = char> + '_> {
 /// tool, which does not stand before the text of a mode in [`Instructions::always`](super::Instructions::always).
 fn instruction<'a>(protocol: &'a Protocol, mode: &PromptMode, switches: &Switches) -> &'a str {
     let texts = &protocol.instructions;
-    let neutral = if protocol.offers_tool(mode) { &texts.neutral_agentic } else { &texts.neutral };
+    let neutral = if protocol.has_tool(mode) { &texts.neutral_agentic } else { &texts.neutral };
     match neutral {
         Some(text) if !switches.inverted_instruction && !texts.always.contains(mode) => text,
         _ => texts.modes.get(mode).unwrap_or(&texts.other),

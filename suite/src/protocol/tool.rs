@@ -13,6 +13,10 @@ use super::{PromptMode, Template};
 pub struct Tool {
     /// Modes that offer the tool: they run the tool loop, the others are one call.
     pub modes: BTreeSet<PromptMode>,
+    /// Modes in which the server has the tool and runs its calls: they are one call, and the calls that come with the
+    /// reply are recorded.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub served: BTreeSet<PromptMode>,
     /// Its name, as calls have it.
     pub name: String,
     /// Names of the argument with the window's start in seconds; the first that a call has counts.
@@ -36,6 +40,7 @@ impl Default for Tool {
     fn default() -> Self {
         Self {
             modes: BTreeSet::new(),
+            served: BTreeSet::new(),
             name: "none".to_owned(),
             start: vec!["start".to_owned()],
             end: vec!["end".to_owned()],

@@ -138,6 +138,9 @@ impl<'a> Summing<'a> {
         for usage in transcript.calls.iter().filter_map(|call| call.usage) {
             summary.prompt_tokens += usage.prompt_tokens;
             summary.completion_tokens += usage.completion_tokens;
+            if let Some(thoughts) = usage.reasoning_tokens {
+                *summary.reasoning_tokens.get_or_insert_default() += thoughts;
+            }
         }
         summary.sample_seconds += record.measured.seconds;
         for flag in &record.sample.flags {

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use paravt_files::read_limited;
 use serde::de::DeserializeOwned;
 
-use super::description::Description;
+use super::description::{Description, Doubtful};
 use super::{
     DataCheck, DataRoot, Dataset, Inspect, KeptQuirks, Published, Quirks, RowContext, Task, TaskSpec, check,
     options,
@@ -310,8 +310,7 @@ impl Benchmark {
                 sample.flags.push(NO_SUBTITLES.to_owned());
             }
         }
-        sample.video = self.layout().video(&folders.videos, &sample.video, profile);
-        Ok(sample)
+        Ok(sample.with_media(|path| self.layout().video(&folders.videos, path, profile)))
     }
 }
 
@@ -340,6 +339,14 @@ impl Task for Benchmark {
         self.scorer
     }
 
+    fn is_about_images(&self) -> bool {
+        self.description().images
+    }
+
+    fn doubtful(&self) -> &[Doubtful] {
+        &self.description().doubtful
+    }
+
     fn kept_quirks(&self, profile: Profile) -> Vec<String> {
         let kept = self.quirks().iter().filter(|(_, profiles)| profiles.contains(&profile));
         kept.map(|(name, _)| name.to_owned()).collect()
@@ -359,6 +366,6 @@ impl Task for Benchmark {
             let dataset = self.dataset(found, &rows, root, profile)?;
             Ok(Dataset { origin: self.origin_under_all(&rows), ..dataset })
         });
-        check::check(self.spec(), self.layout(), loaded, root, reported, how)
+        check::check(self.spec(), self.layout(), loaded, root, (reported, self.doubtful()), how)
     }
 }

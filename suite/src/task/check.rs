@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::description::Reported;
+use super::description::{Doubtful, Reported};
 use super::{DataRoot, Dataset, Finding, Inspect, Origin, Provider, TaskSpec, UnreadableVideo, intervals};
 use crate::data::{DataError, Layout, sha256_file};
 use crate::media::VideoInfo;
+use crate::sample::Sample;
 
 /// Results of `data check` for one split.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -51,6 +52,12 @@ pub struct DataCheck {
     /// Of the videos that are there, those that others reported as broken, where frames were decoded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reported_videos: Vec<ReportedVideo>,
+    /// Items whose question or gold others doubt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubtful: Vec<Doubtful>,
+    /// Rows that these are, of the rows that were found.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub doubtful_rows: usize,
     /// Subtitles found, and published; `None` for splits without.
     pub subtitles: Option<(usize, usize)>,
     /// Rows whose gold interval is odd, by flag: one line for each row. They are asked as they are published.
@@ -58,6 +65,11 @@ pub struct DataCheck {
     pub flagged: BTreeMap<String, Vec<String>>,
     /// Findings; empty for a complete split.
     pub findings: Vec<Finding>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl DataCheck {
@@ -97,7 +109,7 @@ pub(super) fn check(
     layout: &Layout,
     loaded: Result<Dataset, DataError>,
     root: &DataRoot,
-    reported: &[Reported],
+    (reported, doubtful): (&[Reported], &[Doubtful]),
     how: &dyn Inspect,
 ) -> DataCheck {
     let mut check = DataCheck {
@@ -116,6 +128,9 @@ pub(super) fn check(
             let lengths = decoded.map(|found| (found.path.clone(), Some(found.video.duration))).collect();
             check.flagged = intervals::flagged(&dataset, lengths);
             reported_found(&mut check, reported);
+            let doubted = |sample: &&Sample| doubtful.iter().any(|one| one.uids.contains(&sample.uid));
+            check.doubtful_rows = dataset.samples.iter().filter(doubted).count();
+            check.doubtful = doubtful.to_vec();
             subtitles_found(&mut check, spec, layout, root);
         }
         Err(DataError::Missing { looked, .. }) => {
@@ -187,15 +202,19 @@ fn videos_found(
     how: &dyn Inspect,
 ) {
     let asked = dataset.samples.iter().filter(|sample| sample.defect.is_none());
-    let asked: Vec<PathBuf> = asked.map(|sample| dataset.videos.resolve(&sample.video)).collect();
-    let videos: BTreeSet<&PathBuf> = asked.iter().collect();
+    let of_sample = |sample: &Sample| -> Vec<PathBuf> {
+        sample.media().iter().map(|file| dataset.videos.resolve(file)).collect()
+    };
+    let asked: Vec<Vec<PathBuf>> = asked.map(of_sample).collect();
+    let videos: BTreeSet<&PathBuf> = asked.iter().flatten().collect();
     check.videos = videos.len();
     let (there, missing): (Vec<&PathBuf>, Vec<&PathBuf>) = videos.iter().partition(|video| video.exists());
     check.missing_videos = missing.into_iter().cloned().collect();
     (check.decoded_videos, check.unreadable_videos) = inspected(&there, how);
     let damaged = check.unreadable_videos.iter().map(|video| &video.path);
     let unusable: BTreeSet<&PathBuf> = check.missing_videos.iter().chain(damaged).collect();
-    check.usable_rows = asked.iter().filter(|video| !unusable.contains(video)).count();
+    let is_usable = |files: &&Vec<PathBuf>| !files.iter().any(|file| unusable.contains(file));
+    check.usable_rows = asked.iter().filter(is_usable).count();
     let provider = provided_by(spec, &media_files(spec, false));
     if check.videos != spec.expected_videos {
         let (named, published) = (check.videos, spec.expected_videos);

@@ -10,7 +10,7 @@ use super::derived::Derived;
 use super::kinds::{AnswerKind, AnswerKinds, Lettered};
 use super::option_cells::{self, without_letter};
 use super::{REVERSED_EVIDENCE, RowContext, intervals, letters};
-use crate::data::{DataError, excerpt};
+use crate::data::{DataError, JsonRow, excerpt};
 use crate::protocol::Template;
 use crate::sample::{Gold, Question, Sample, Tags};
 use crate::scoring::Metric;
@@ -28,7 +28,10 @@ pub(super) struct Columns {
     kind: AnswerKinds,
     /// Unique id; the row's number by default.
     id: Option<Cells>,
-    video: Cells,
+    video: Option<Cells>,
+    /// Images in the place of a video.
+    #[serde(default)]
+    images: Vec<Cells>,
     /// The question, or the caption to ground.
     question: Cells,
     options: Option<OneOrMany>,
@@ -136,6 +139,16 @@ impl Columns {
                 "row.kind: intervals and other answers have no metric in common, found `{kind}`"
             ));
         }
+        match (&self.video, &*self.images) {
+            (Some(_), []) | (None, [_, ..]) => {}
+            (None, []) => {
+                return Err("row.video: missing; a row is about a video, or has `images`".to_owned());
+            }
+            (Some(_), _) => return Err("row.images: a row is about a video or about images".to_owned()),
+        }
+        if interval && !self.images.is_empty() {
+            return Err("row.images: an interval is one of a video".to_owned());
+        }
         for (field, wanted, given) in [
             ("options", choice, self.options.is_some()),
             ("interval", interval, self.interval.is_some()),
@@ -175,6 +188,11 @@ impl Columns {
         if fits { Ok(()) } else { Err(format!("metric: {} does not go with row.kind {kind}", metric.name())) }
     }
 
+    /// Whether the questions are about images.
+    pub(super) fn is_about_images(&self) -> bool {
+        !self.images.is_empty()
+    }
+
     /// The rows that count, for messages; `None` where all do.
     pub(super) fn only(&self) -> Option<String> {
         let wanted: Vec<String> = self
@@ -209,7 +227,12 @@ impl Columns {
             Some(cells) => filled(cx, cells)?,
             None => cx.number.to_string(),
         };
-        let video = cx.path(first_column(&self.video), &filled(cx, &self.video)?)?;
+        let path = |cells: &Cells| cx.path(first_column(cells), &filled(cx, cells)?);
+        let images = self.images.iter().map(path).collect::<Result<Vec<_>, _>>()?;
+        let video = match &self.video {
+            Some(cells) => path(cells)?,
+            None => images.first().cloned().unwrap_or_default(),
+        };
         let mut tags = Tags::new();
         for (tag, column) in &self.tags {
             // A row without a label is in no group of the breakdown.
@@ -217,12 +240,15 @@ impl Columns {
                 tags.insert(tag.clone(), vec![cx.text(column)?]);
             }
         }
-        let evidence = self.evidence.as_ref().map(|columns| span(cx, columns)).transpose()?;
+        let evidence = self.evidence.as_ref().map(|columns| evidence(cx, columns)).transpose()?.flatten();
+        if self.evidence.is_some() && evidence.is_none() {
+            flags.push(SEVERAL_EVIDENCE.to_owned());
+        }
         if evidence.is_some_and(|evidence| evidence.length() < 0.0) {
             flags.push(REVERSED_EVIDENCE.to_owned());
         }
         let evidence = evidence.or(gold.interval());
-        Ok(Some(Sample { tags, flags, evidence, ..cx.sample(id, video, question, gold) }))
+        Ok(Some(Sample { images, tags, flags, evidence, ..cx.sample(id, video, question, gold) }))
     }
 
     fn options(&self, cx: &RowContext<'_>, options: &OneOrMany) -> Result<Vec<String>, DataError> {
@@ -343,6 +369,23 @@ fn filled(cx: &RowContext<'_>, cells: &Cells) -> Result<String, DataError> {
 fn whole(text: &str) -> Option<usize> {
     let number: f64 = text.trim().parse().ok()?;
     (number.fract() == 0.0 && (0.0..MAX_OPTIONS as f64).contains(&number)).then_some(number as usize)
+}
+
+/// Flag of a row whose evidence is several intervals: it is in no breakdown by the place of the evidence.
+const SEVERAL_EVIDENCE: &str = "several_intervals_of_evidence";
+
+/// Interval of the evidence; `None` of a list of several. A list of one is that one.
+fn evidence(cx: &RowContext<'_>, columns: &OneOrMany) -> Result<Option<TimeSpan>, DataError> {
+    let OneOrMany::One(column) = columns else { return span(cx, columns).map(Some) };
+    let cells: Vec<Value> = cx.published.column(column)?;
+    match &cells[..] {
+        [one @ Value::Array(_)] => {
+            let row = JsonRow::from_iter([(column.clone(), one.clone())]);
+            span(&cx.with_row(&row), columns).map(Some)
+        }
+        [Value::Array(_), ..] => Ok(None),
+        _ => span(cx, columns).map(Some),
+    }
 }
 
 /// Start and end in seconds: numbers, or clock times. They are not put right where they are reversed or negative.

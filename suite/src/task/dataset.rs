@@ -38,8 +38,9 @@ impl Benchmark {
         };
         let mut samples = rows::keep_usable(self.spec(), rows, read.into_iter().enumerate().map(complete))?;
         rows::refuse_uids_of_two_files(&samples, rows)?;
-        let videos = VideoStore::new(&self.layout().benchmark, folders.videos.clone());
-        samples.iter_mut().for_each(|sample| sample.video = videos.name(&sample.video));
+        let videos = VideoStore::new(&self.layout().benchmark, folders.videos.clone())
+            .and_in(self.layout().other_folders(root));
+        samples = samples.into_iter().map(|sample| sample.with_media(|path| videos.name(path))).collect();
         rows::make_uids_unique(&mut samples, profile);
         if matches!(origin, Origin::Other(_)) {
             samples.iter_mut().for_each(|sample| sample.flags.push(NOT_PUBLISHED.to_owned()));

@@ -1,6 +1,6 @@
 //! `benchmark.toml`: everything about a split that is a constant.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::columns::Columns;
 use super::{Breakdown, HubSource, Metric, Published, Quirks, TaskSpec};
@@ -32,6 +32,10 @@ pub struct Description {
     pub quirks: Quirks,
     /// Videos that others reported as broken.
     pub reported: Vec<Reported>,
+    /// Items whose question or gold others doubt.
+    pub doubtful: Vec<Doubtful>,
+    /// Whether its questions are about images in the place of videos.
+    pub images: bool,
     /// Columns that make a sample, where no code does.
     pub(super) row: Option<Columns>,
 }
@@ -44,6 +48,17 @@ pub struct Reported {
     pub files: Vec<String>,
     pub report: String,
     /// Where: repository, commit and file, or thread.
+    pub source: String,
+}
+
+/// Items that others doubt. They are asked and scored as published; a report has a second score without them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Doubtful {
+    /// The uids of the samples.
+    pub uids: Vec<String>,
+    pub reason: String,
+    /// Where: a thread by its number, or repository, commit and file.
     pub source: String,
 }
 
@@ -68,10 +83,14 @@ struct Written {
     quirks: Quirks,
     #[serde(default)]
     reported: Vec<Reported>,
+    #[serde(default)]
+    images: bool,
+    #[serde(default)]
+    doubtful: Vec<Doubtful>,
 }
 
 /// Names of the fields of [`Written`], to suggest one for a misspelt one.
-pub(super) const FIELDS: [&str; 13] = [
+pub(super) const FIELDS: [&str; 15] = [
     "name",
     "title",
     "expected_rows",
@@ -85,6 +104,8 @@ pub(super) const FIELDS: [&str; 13] = [
     "breakdowns",
     "quirks",
     "reported",
+    "images",
+    "doubtful",
 ];
 
 fn yes() -> bool {
@@ -134,6 +155,8 @@ impl Description {
             part_of_all: written.part_of_all,
             quirks: written.quirks,
             reported: written.reported,
+            doubtful: written.doubtful,
+            images: written.images || row.as_ref().is_some_and(Columns::is_about_images),
             row,
         })
     }

@@ -72,7 +72,7 @@ impl Benchmark {
             let samples = found
                 .map_err(|source| TaskFileError::Count { path: path.to_owned(), source: source.into() })?
                 .samples;
-            let videos: BTreeSet<&PathBuf> = samples.iter().map(|sample| &sample.video).collect();
+            let videos: BTreeSet<&PathBuf> = samples.iter().flat_map(|sample| sample.media()).collect();
             task.expect(samples.len(), videos.len());
         }
         Ok(task)

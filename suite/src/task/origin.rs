@@ -16,8 +16,7 @@ impl Benchmark {
         let samples: Vec<&Sample> =
             read.iter().filter_map(|read| read.as_ref().ok()).filter_map(Option::as_ref).collect();
         let benchmark = Path::new(&self.layout().benchmark);
-        let named =
-            samples.iter().map(|sample| Sample { video: benchmark.join(&sample.video), ..(*sample).clone() });
+        let named = samples.iter().map(|sample| (*sample).clone().with_media(|path| benchmark.join(path)));
         let counted = if profile == Profile::Paper { spec.paper_rows } else { spec.expected_rows };
         let same_number = rows.len() == spec.expected_rows || samples.len() == counted;
         self.published().origin(rows, profile, &sample::sha256(named), same_number)

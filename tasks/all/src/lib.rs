@@ -27,6 +27,10 @@ static SPLITS: &[&[&Benchmark]] = &[
     paravt_task_lsdbench::SPLITS,
     paravt_task_videomme_v2::SPLITS,
     paravt_task_video_mmmu::SPLITS,
+    paravt_task_vstar::SPLITS,
+    paravt_task_extremewhen::SPLITS,
+    paravt_task_timelens::SPLITS,
+    paravt_task_cgbench::SPLITS,
 ];
 
 /// Every split: those of the paper's table in its order, then others.

@@ -399,13 +399,18 @@ fn keys(value: &Value) -> Vec<String> {
 }
 
 /// Splits of which no copy of the published options is known.
-const NOT_PINNED: [&str; 6] = [
+const NOT_PINNED: [&str; 11] = [
     "video_holmes",
     "videomme_v2",
     "videomme_v2_wsub",
     "video_mmmu_perception",
     "video_mmmu_comprehension",
     "video_mmmu_adaptation",
+    "vstar",
+    "extremewhen",
+    "timelens_charades",
+    "timelens_activitynet",
+    "timelens_qvhighlights",
 ];
 
 /// Every other split's samples are pinned under every profile.

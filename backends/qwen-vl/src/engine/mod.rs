@@ -296,7 +296,11 @@ impl Engine {
             text,
             finish_reason: Some(if answer.stopped { FinishReason::Stop } else { FinishReason::Length }),
             stopped_by: found.map_or(StoppedBy::Model, |(_, stop)| StoppedBy::Text(stop.clone())),
-            usage: Some(Usage { prompt_tokens: tokens as u64, completion_tokens: answer.ids.len() as u64 }),
+            usage: Some(Usage {
+                prompt_tokens: tokens as u64,
+                completion_tokens: answer.ids.len() as u64,
+                reasoning_tokens: None,
+            }),
             token_ids: Some(answer.ids),
             logprobs: answer.logprobs,
             retries: 0,

@@ -63,10 +63,14 @@ pub(super) fn of(record: &Record) -> Vec<Said<'_>> {
 
 fn called(call: &ToolCall, id: Option<&String>) -> Called {
     let field = |name: &str| call.call.get(name);
+    // Code of the model has no name of a tool.
+    let is_code = field("name").is_none() && field("code").is_some();
+    let arguments = if is_code { Some(&call.call) } else { field("arguments") };
+    let unnamed = if is_code { "python" } else { "unknown" };
     Called {
         id: id.cloned().unwrap_or_else(|| format!("turn{}-{}", call.turn, call.index)),
-        name: field("name").and_then(Value::as_str).unwrap_or("unknown").to_owned(),
-        arguments: field("arguments").and_then(Value::as_object).cloned().unwrap_or_default(),
+        name: field("name").and_then(Value::as_str).unwrap_or(unnamed).to_owned(),
+        arguments: arguments.and_then(Value::as_object).cloned().unwrap_or_default(),
     }
 }
 

@@ -20,10 +20,12 @@ pub(super) struct Evaluation<'a> {
 }
 
 /// Tokens of all calls of a sample.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tokens {
     pub(super) input: u64,
     pub(super) output: u64,
+    /// Thoughts among the output, where the backend counts them apart.
+    pub(super) reasoning: Option<u64>,
 }
 
 impl<'a> Evaluation<'a> {
@@ -176,11 +178,15 @@ fn time(seconds: f64) -> DateTime<Utc> {
 /// Tokens of all calls, sub-agents' too; `None` where the backend counts none.
 pub(super) fn tokens(record: &Record) -> Option<Tokens> {
     let usage = record.transcript.calls.iter().filter_map(|call| call.usage);
-    let sum = |sum: Option<Tokens>, (input, output): (u64, u64)| {
-        let before = sum.unwrap_or(Tokens { input: 0, output: 0 });
-        Some(Tokens { input: before.input + input, output: before.output + output })
-    };
-    usage.map(|usage| (usage.prompt_tokens, usage.completion_tokens)).fold(None, sum)
+    usage.fold(None, |sum: Option<Tokens>, usage| {
+        let before = sum.unwrap_or_default();
+        let thoughts = [before.reasoning, usage.reasoning_tokens].into_iter().flatten().reduce(|a, b| a + b);
+        Some(Tokens {
+            input: before.input + usage.prompt_tokens,
+            output: before.output + usage.completion_tokens,
+            reasoning: thoughts,
+        })
+    })
 }
 
 /// The question with its options, lettered, one line each.

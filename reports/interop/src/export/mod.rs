@@ -3,6 +3,7 @@
 //! A sample without an answer is written where the format has a field for errors and left out elsewhere; its error never
 //! becomes the text of an answer. Files are a function of the run: a second export writes the same bytes.
 
+mod atif;
 mod conversation;
 mod eee;
 mod evaluation;
@@ -62,14 +63,23 @@ pub enum Format {
     LmEval,
     /// Every Eval Ever, schema 0.3.0: aggregate and samples.
     Eee,
+    /// Agent Trajectory Interchange Format, a file per sample.
+    Atif,
     /// Predictions as the evaluation of VLMEvalKit's data sets reads them.
     VlmEvalKit,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 6] =
-        [Self::Inspect, Self::InspectEval, Self::LmmsEval, Self::LmEval, Self::Eee, Self::VlmEvalKit];
+    pub const ALL: [Self; 7] = [
+        Self::Inspect,
+        Self::InspectEval,
+        Self::LmmsEval,
+        Self::LmEval,
+        Self::Eee,
+        Self::Atif,
+        Self::VlmEvalKit,
+    ];
 
     /// Name on the command line.
     pub const fn as_str(self) -> &'static str {
@@ -79,6 +89,7 @@ impl Format {
             Self::LmmsEval => "lmms-eval",
             Self::LmEval => "lm-eval",
             Self::Eee => "eee",
+            Self::Atif => "atif",
             Self::VlmEvalKit => "vlmevalkit",
         }
     }
@@ -134,6 +145,7 @@ pub fn export(runs: &[Run], options: Options<'_>, dir: &Path) -> Result<Exported
         Format::LmmsEval => harness::write(&evaluations, &lmms_eval::LMMS_EVAL, &mut folder),
         Format::LmEval => harness::write(&evaluations, &lm_eval::LM_EVAL, &mut folder),
         Format::Eee => eee::write(&evaluations, &mut folder),
+        Format::Atif => atif::write(&evaluations, &mut folder),
         Format::VlmEvalKit => vlmevalkit::write(&evaluations, &mut folder),
     }?;
     Ok(folder.exported)

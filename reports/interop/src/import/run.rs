@@ -209,7 +209,9 @@ fn record(row: &Row, sample: Sample, epoch: usize) -> Record {
     let said = row.response.clone().unwrap_or_default();
     let failure = row.failure().map(str::to_owned);
     let failure = failure.or_else(|| row.is_empty().then(|| "no answer in the file".to_owned()));
-    let usage = |(prompt_tokens, completion_tokens)| Usage { prompt_tokens, completion_tokens }.in_range();
+    let usage = |(prompt_tokens, completion_tokens)| {
+        Usage { prompt_tokens, completion_tokens, reasoning_tokens: None }.in_range()
+    };
     let score = match &failure {
         Some(_) => Score { outcome: Outcome::Error, value: 0.0, prediction: None, rule: None },
         None => Strict { tags: &TAGS }.score_sample(&sample, &said),
@@ -328,6 +330,7 @@ fn manifest(log: &Log, task: TaskSpec, samples: &[Sample], expected: usize) -> M
         backend: BackendInfo { name: PROTOCOL.to_owned(), model, details: BTreeMap::new() },
         memory: None,
         imported: Some(log.tool.as_str().to_owned()),
+        doubtful: Vec::new(),
         label: Some(log.model.clone().unwrap_or_else(|| log.name())),
         paper_row: None,
         selection: Selection {

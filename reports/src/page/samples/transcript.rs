@@ -19,6 +19,7 @@ pub(super) fn transcript(record: &Record, thumbnails: &Thumbnails) -> Value {
     let seen = seen(record);
     json!({
         "video": sample.video_name(),
+        "images": sample.images.len(),
         "length": video_length(record),
         "evidence": evidence(record).map(|span| [span.start, span.end]),
         "question": sample.question.stem,
@@ -95,6 +96,7 @@ fn tool(call: &ToolCall, record: &Record, thumbnails: &Thumbnails) -> Value {
         ToolOutcome::Malformed { reason } => ("malformed", &[][..], Some(reason)),
         ToolOutcome::Ran { stdout, .. } => ("ran", &[][..], Some(stdout)),
         ToolOutcome::CodeFailed { reason } => ("failed", &[][..], Some(reason)),
+        ToolOutcome::Served => ("served", &[][..], None),
     };
     json!({
         "turn": call.turn, "index": call.index, "call": call.call, "start": call.start, "end": call.end,

@@ -81,6 +81,7 @@ pub(crate) fn record(task: &str, profile: Profile, row: usize, value: f64) -> Re
             id: row.to_string(),
             row,
             video: format!("videos/{}.mp4", row / 2).into(),
+            images: Vec::new(),
             question: Question::default(),
             gold: Gold::Choice { answer: "B".into() },
             tags: Tags::from([("duration".to_owned(), vec![label.to_owned()])]),
@@ -94,7 +95,7 @@ pub(crate) fn record(task: &str, profile: Profile, row: usize, value: f64) -> Re
                 step: "turn0".into(),
                 conversation: "0".into(),
                 text: "B".into(),
-                usage: Some(Usage { prompt_tokens: 1000, completion_tokens: 10 }),
+                usage: Some(Usage { prompt_tokens: 1000, completion_tokens: 10, ..Usage::default() }),
                 ..ModelCall::default()
             }],
             final_text: "B".into(),

@@ -20,6 +20,7 @@ fn a_published_row_has_the_protocol_of_the_recipe_that_evaluates_it() {
         ("Conan-7B (by its authors)", Some("conan")),
         ("VideoZoomer-7B", Some("paravt+videozoomer")),
         ("PyVision-Video-7B (by its authors)", Some("pyvision-video")),
+        ("PyVision-Image-7B (by its authors)", Some("pyvision-image")),
         ("A: + SFT cold-start", Some("paravt")),
         ("a closed model of the table", Some("paravt")),
         ("ReWatch-R1-7B (by its authors)", None),

@@ -294,7 +294,10 @@ fn joined(transcript: &Transcript) -> String {
                 }
                 // The sample failed there; what is scored is a sentence about that.
                 ToolOutcome::Malformed { .. } => return String::new(),
-                ToolOutcome::Summary { .. } | ToolOutcome::Ran { .. } | ToolOutcome::CodeFailed { .. } => {}
+                ToolOutcome::Summary { .. }
+                | ToolOutcome::Ran { .. }
+                | ToolOutcome::CodeFailed { .. }
+                | ToolOutcome::Served => {}
             }
             joined.push_str("</tool_response>");
         }

@@ -50,10 +50,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!(args.video.is_file(), "{}: not a file; name a video file", args.video.display());
     ensure!(args.options.len() <= 26, "--option: expected at most 26, got {}", args.options.len());
     args.backend.check_run()?;
-    let chosen = args.plan.chosen()?;
+    let chosen = args.plan.chosen(&[])?;
     let Bound { protocol, reference } = chosen.bound.clone();
     let plan = args.plan.config(&args.backend.request)?.plan(&protocol)?;
     let sample = sample(&args.video, &args.question, &args.options, args.ground);
+    evaluate::check_medium(&protocol, &plan, ("the question", false))?;
     evaluate::check_texts(&protocol, &plan, [&sample]).map_err(RunError::from)?;
     if plan.channel.samples_here() {
         paravt_media::probe(&args.video).with_context(|| args.video.display().to_string())?;

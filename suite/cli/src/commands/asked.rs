@@ -85,8 +85,7 @@ fn model(backend: &BackendInfo) -> String {
 fn mode(plan: &RunPlan, protocol: &Protocol) -> String {
     let turns = match &protocol.agent {
         Some(agent_loop) => format!("its own loop of at most {} turns", agent_loop.turns()),
-        None if !protocol.offers_tool(&plan.mode) => "one call, no tool".to_owned(),
-        None => {
+        None if protocol.offers_tool(&plan.mode) => {
             let calls = match plan.max_parallel {
                 0 => "any number of calls".to_owned(),
                 most => format!("{most} calls"),
@@ -94,6 +93,8 @@ fn mode(plan: &RunPlan, protocol: &Protocol) -> String {
             let crops = if plan.crop == CropMode::Subagent { ", crops told by sub-agents" } else { "" };
             format!("tool {}, up to {} turns of {calls}{crops}", protocol.tool.name, plan.max_turns)
         }
+        None if protocol.has_tool(&plan.mode) => "one call, the tool is the server's".to_owned(),
+        None => "one call, no tool".to_owned(),
     };
     format!("{}: {turns}; profile {}", plan.mode, plan.profile())
 }
@@ -102,6 +103,7 @@ fn mode(plan: &RunPlan, protocol: &Protocol) -> String {
 fn frames(plan: &RunPlan, protocol: &Protocol) -> String {
     let shown = match (plan.overview_frames(protocol), plan.channel) {
         _ if plan.is_blind() => "none".to_owned(),
+        _ if protocol.is_about_images() && protocol.agent.is_none() => "the images, as they are".to_owned(),
         (Some(count), Channel::FramesVideo) => format!("{count} of each video, sent as one video"),
         (Some(count), _) => format!("{count} of each video, sent as images"),
         (None, Channel::Video) => {

@@ -70,6 +70,7 @@ impl Args {
             },
         };
         VideoRequest {
+            max_bytes: None,
             sampling,
             start: self.start,
             end: self.end,

@@ -75,6 +75,8 @@ pub(crate) enum Named {
     Filled(&'static Filled),
     /// The suite's own.
     Native,
+    /// The suite's own about images.
+    Images,
     /// The generated world's, in few words.
     Nano,
 }
@@ -85,6 +87,7 @@ impl Named {
             Self::Imported(release) => release.name,
             Self::Filled(filled) => filled.name,
             Self::Native => "native",
+            Self::Images => "images",
             Self::Nano => "nano",
         }
     }
@@ -103,7 +106,7 @@ fn all() -> impl Iterator<Item = Named> {
     let mut imported = releases().map(Named::Imported);
     let first = imported.next();
     let filled = FILLED.iter().copied().map(Named::Filled);
-    first.into_iter().chain([Named::Native, Named::Nano]).chain(imported).chain(filled)
+    first.into_iter().chain([Named::Native, Named::Images, Named::Nano]).chain(imported).chain(filled)
 }
 
 fn named(name: &str) -> Result<Named, String> {
@@ -193,6 +196,7 @@ pub(crate) fn stored(release: &Release) -> anyhow::Result<Option<Protocol>> {
 fn of_name(name: Named) -> anyhow::Result<Protocol> {
     match name {
         Named::Native => Ok(native::protocol()),
+        Named::Images => Ok(native::images()),
         Named::Nano => Ok(paravt_nano::protocol()),
         Named::Filled(filled) => {
             let of = |release: &'static Release| of_name(Named::Imported(release));
@@ -281,6 +285,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         Action::List => {
             describe(&native::protocol());
+            describe(&native::images());
             describe(&of_name(Named::Nano)?);
             for release in releases() {
                 match stored(release)? {

@@ -100,6 +100,10 @@ pub(crate) struct PlanArgs {
     /// Frames of the overview that are sampled here, evenly spaced; an odd number is rounded to an even one [default: 64].
     #[arg(long, value_name = "N")]
     nframes: Option<usize>,
+    /// Most kB of a frame as it is sent, for servers that limit images or requests: one with more is JPEG of a lower
+    /// quality, down to 25 [default: no limit].
+    #[arg(long, value_name = "KB", value_parser = clap::value_parser!(u32).range(1..))]
+    max_image_kb: Option<u32>,
     /// Turns in which the model may call the tool, before an answer is forced; for modes with the tool [default: 3].
     #[arg(long, value_name = "N")]
     max_turns: Option<usize>,
@@ -230,6 +234,7 @@ impl PlanArgs {
             mode: self.mode.clone(),
             channel: self.channel,
             nframes: self.nframes,
+            max_image_kb: self.max_image_kb,
             max_turns: self.max_turns,
             max_parallel: self.max_parallel,
             crop: self.crop,
@@ -255,6 +260,10 @@ impl PlanArgs {
             }
             _ => {}
         }
+        let sends_none = plan.channel == Channel::Video || protocol.code().is_some();
+        if self.max_image_kb.is_some() && sends_none {
+            say("--max-image-kb", "changes nothing, since no frame is encoded here");
+        }
         let has_tool = protocol.agent.is_some() || protocol.offers_tool(&plan.mode);
         let shows_no_result = protocol.agent.is_none() && plan.max_turns == 0;
         for (flag, is_given) in [
@@ -273,9 +282,9 @@ impl PlanArgs {
         }
     }
 
-    /// The protocol that `--protocol` names, else native.
-    pub(crate) fn chosen(&self) -> anyhow::Result<Chosen> {
-        Chosen::by_flag(self.protocol.as_ref())
+    /// The protocol that `--protocol` names, else the suite's own for these tasks.
+    pub(crate) fn chosen(&self, tasks: &[&Benchmark]) -> anyhow::Result<Chosen> {
+        Chosen::by_flag(self.protocol.as_ref(), tasks)
     }
 }
 
@@ -292,7 +301,7 @@ fn chosen(args: &Args, wanted: &[&Benchmark]) -> anyhow::Result<Chosen> {
             return Chosen::of_row(row);
         }
     }
-    args.protocol.chosen()
+    args.protocol.chosen(wanted)
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {

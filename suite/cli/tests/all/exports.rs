@@ -69,7 +69,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn exports_hold_no_path_or_address_of_the_machine_and_count_what_they_leave_out() {
     let (dir, records) = runs();
-    for format in ["inspect", "inspect-eval", "lmms-eval", "lm-eval", "eee", "vlmevalkit"] {
+    for format in ["inspect", "inspect-eval", "lmms-eval", "lm-eval", "eee", "atif", "vlmevalkit"] {
         let out = tempfile::tempdir().unwrap();
         let output = ok(export(dir.path(), format, out.path()));
         let written = files(out.path());
@@ -304,6 +304,27 @@ mod readers {
             }
             let agentic = records.iter().filter(|record| !record.transcript.tool_calls.is_empty()).count();
             assert_eq!(found["agentic"], agentic);
+        }
+    }
+
+    #[test]
+    #[ignore = "needs other harnesses: run by ci/compare/exports"]
+    fn harbor_validates_every_trajectory() {
+        let (dir, records) = runs();
+        let facts = read_back(dir.path(), "atif", &[], "atif");
+        for (split, records) in &records {
+            let found = &facts[split];
+            assert_eq!(
+                (&found["trajectories"], &found["invalid"]),
+                (&json!(records.len()), &json!([])),
+                "{split}"
+            );
+            let calls: usize = records.iter().map(|record| record.transcript.tool_calls.len()).sum();
+            assert_eq!((&found["tool_calls"], &found["results"]), (&json!(calls), &json!(calls)), "{split}");
+            let usages =
+                records.iter().flat_map(|record| &record.transcript.calls).filter_map(|call| call.usage);
+            let tokens: u64 = usages.map(|usage| usage.prompt_tokens + usage.completion_tokens).sum();
+            assert_eq!(found["tokens"], json!(tokens), "{split}");
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::common::server::{Script, Server};
 use crate::common::{self, bench, ok, stable_records, text};
 use paravt_suite::journal;
-use paravt_suite::record::Outcome;
+use paravt_suite::record::{Outcome, ToolOutcome};
 use serde_json::{Value, json};
 
 fn run(server: &Server, out: &Path, flags: &[&str]) -> Output {
@@ -72,6 +72,7 @@ fn a_model_with_a_temperature_of_its_own_is_asked_without_one_and_priced() {
     let found: Value = serde_json::from_slice(&ok(report).stdout).unwrap();
     let expected = records.len() as f64 * (1000.0 * 2.0 + 500.0 * 10.0) / 1e6;
     assert!((found["cells"][0]["price"]["tokens"].as_f64().unwrap() - expected).abs() < 1e-9, "{expected}");
+    assert_eq!(found["cells"][0]["summary"]["reasoning_tokens"], 450 * records.len());
 }
 
 #[test]
@@ -96,6 +97,63 @@ fn exhausted(_: &Value) -> Option<(u16, Value)> {
     (ASKED.fetch_add(1, Ordering::Relaxed) == 0).then_some((429, error))
 }
 
+/// A server with the tool: what it looked at comes with the answer.
+fn looked(reply: &mut Value) {
+    let call = |name: &str, arguments: Value| json!({"id": "x", "type": "function", "function": {"name": name, "arguments": arguments.to_string()}});
+    let message = &mut reply["choices"][0]["message"];
+    message["content"] = json!("<answer>B</answer>");
+    message["tool_calls"] = json!([
+        call("crop_video", json!({"start_time": 2, "end_time": 5})),
+        call("crop_video", json!({"start": 7.5, "end": 9})),
+    ]);
+    reply["choices"][0]["finish_reason"] = json!("stop");
+}
+
+fn left_to_the_client(reply: &mut Value) {
+    looked(reply);
+    reply["choices"][0]["finish_reason"] = json!("tool_calls");
+}
+
+#[test]
+fn calls_that_the_server_ran_are_recorded_and_not_run_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let protocol = dir.path().join("served.toml");
+    let text_of = "name = \"served\"\nbase = \"native\"\ndefault_mode = \"served\"\n[system]\nserved = \"Look.\"\n\
+                   [tool]\nserved = [\"served\"]\n";
+    std::fs::write(&protocol, text_of).unwrap();
+    let run = |rewrite: fn(&mut Value), name: &str, mode: &[&str]| {
+        let server = Server::start(Script { rewrite: Some(rewrite), ..Script::default() });
+        let out = dir.path().join(name);
+        let mut command = common::run(&["mmvu"], &out, &server.base_url);
+        let output = command.arg("--protocol").arg(&protocol).args(mode).output().unwrap();
+        let records = stable_records(&out.join("mmvu"));
+        assert!(records.iter().all(|record| record.transcript.calls.len() == 1), "{}", text(&output));
+        (output, records)
+    };
+    let (output, records) = run(looked, "looks", &[]);
+    assert!(
+        output.status.success() && text(&output).contains("the tool is the server's"),
+        "{}",
+        text(&output)
+    );
+    for record in &records {
+        let calls = &record.transcript.tool_calls;
+        assert!(calls.iter().all(|call| call.outcome == ToolOutcome::Served), "{calls:?}");
+        let windows: Vec<_> = calls.iter().map(|call| (call.start, call.end)).collect();
+        assert_eq!(windows, [(Some(2.0), Some(5.0)), (Some(7.5), Some(9.0))]);
+        assert!(
+            record.sample.gold.is_excluded_from_headline() || record.score.prediction.as_deref() == Some("B")
+        );
+    }
+    assert!(journal::read_manifest(&dir.path().join("looks/mmvu")).unwrap().offers_tool);
+    let (_, plain) = run(looked, "plain", &["--mode", "direct"]);
+    assert!(plain.iter().all(|record| record.transcript.tool_calls.is_empty()));
+    let (output, records) = run(left_to_the_client, "left", &["--tries", "1"]);
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    let message = &records[0].error.as_ref().unwrap().message;
+    assert!(message.contains("this server has no tool of its own"), "{message}");
+}
+
 fn thoughts_of_gemini(reply: &mut Value) {
     reply["usage"] = json!({"prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1500});
 }
@@ -110,7 +168,10 @@ fn thoughts_that_only_the_total_counts_are_counted_and_a_quota_is_waited_for() {
     assert!(output.status.success(), "{}", text(&output));
     let records = stable_records(&dir.path().join("mmvu"));
     let mut calls = records.iter().flat_map(|record| &record.transcript.calls);
-    assert!(calls.all(|call| call.usage.unwrap().completion_tokens == 500));
+    assert!(calls.all(|call| {
+        let usage = call.usage.unwrap();
+        (usage.completion_tokens, usage.reasoning_tokens) == (500, Some(450))
+    }));
     assert_eq!(ASKED.load(Ordering::Relaxed), records.len() + 1, "the first one twice");
 }
 
@@ -135,6 +196,33 @@ fn a_request_above_the_limit_of_bytes_says_so_and_is_not_repeated() {
         records.iter().filter(|record| record.error.is_some()).all(|r| r.score.outcome == Outcome::Error)
     );
     assert!(text(&output).contains("--nframes"), "{}", text(&output));
+}
+
+/// Bytes of the largest image of a request.
+fn largest_image(request: &Value) -> usize {
+    let messages = request["messages"].as_array().unwrap();
+    let parts = messages.iter().filter_map(|message| message["content"].as_array()).flatten();
+    let images = parts.filter_map(|part| part["image_url"]["url"].as_str());
+    images.map(|url| url.split_once(',').unwrap().1.len() / 4 * 3).max().unwrap()
+}
+
+#[test]
+fn frames_above_a_limit_of_bytes_are_compressed_further_or_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Script::default());
+    let largest = |name: &str, flags: &[&str]| {
+        let output = run(&server, &dir.path().join(name), &[&["--nframes", "2"], flags].concat());
+        (largest_image(&server.latest.lock().unwrap()), output)
+    };
+    let (whole, _) = largest("whole", &[]);
+    let kb = (whole / 1000 - 1).to_string();
+    let (limited, output) = largest("limited", &["--max-image-kb", &kb]);
+    assert!(output.status.success() && limited < whole - 1000, "{whole} {limited} {}", text(&output));
+    let plan = journal::read_manifest(&dir.path().join("limited/mmvu")).unwrap().plan;
+    assert_eq!(plan.max_image_kb.map(|kb| kb.to_string()), Some(kb));
+    let (_, output) = largest("none", &["--max-image-kb", "1"]);
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    assert!(text(&output).contains("more than --max-image-kb allows"), "{}", text(&output));
 }
 
 #[test]

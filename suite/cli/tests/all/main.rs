@@ -20,6 +20,7 @@ mod generate;
 mod help;
 mod hosted;
 mod hub;
+mod images;
 mod import;
 mod interrupt;
 mod kill;

@@ -150,7 +150,7 @@ fn a_repeated_run_resumes_replays_and_reports_its_draws() {
     assert_eq!(other.status.code(), Some(2), "{}", text(&other));
     assert!(text(&other).contains("--temperature: --backend replay returns answers as they were drawn"));
     let report = text(&ok(bench().arg("report").arg(&run_dir)));
-    for measure in ["mmvu: 3 repetitions", "mean", "pass@2", "pass@3", "majority", "agreement"] {
+    for measure in ["mmvu: 3 repetitions", "mean", "pass@2", "pass@3", "pass^3", "majority", "agreement"] {
         assert!(report.contains(measure), "{measure} in {report}");
     }
     let greedy = run(&["mmvu"], &dir.path().join("greedy"), &server.base_url)

@@ -274,7 +274,7 @@ fn setuid_programs_gain_nothing() {
 }
 
 fn namespace_after_video(episode: &mut paravt_jail::Episode) -> std::path::PathBuf {
-    episode.video().unwrap();
+    episode.opened().unwrap();
     namespace(episode)
 }
 
@@ -283,7 +283,7 @@ fn namespace_after_video(episode: &mut paravt_jail::Episode) -> std::path::PathB
 #[ignore = "needs bubblewrap, ffmpeg and the Python of ci/setup"]
 fn the_kernel_says_so() {
     let mut episode = episode();
-    episode.video().unwrap();
+    episode.opened().unwrap();
     let process = Path::new("/proc").join(episode.process_id().unwrap().to_string());
     let status = std::fs::read_to_string(process.join("status")).unwrap();
     for line in [

@@ -11,7 +11,7 @@ use crate::{episode, jail, limits, stdout, video};
 #[ignore = "needs bubblewrap, ffmpeg and the Python of ci/setup"]
 fn variables_last_and_figures_come_back() {
     let mut episode = episode();
-    let seen = episode.video().unwrap();
+    let seen = episode.opened().unwrap();
     assert_eq!((seen.frames, seen.fps, seen.width, seen.height), (50, 25.0, 320, 240));
     assert_eq!(stdout(&mut episode, "x = len(video_clue_0)\nprint('  frames', x, '\\n')"), "frames 50");
     let code = "for i in (0, 10):\n    plt.imshow(video_clue_0[i].asnumpy())\n    plt.show()\nprint(x + 1)";

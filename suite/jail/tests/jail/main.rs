@@ -4,6 +4,7 @@
 mod attacks;
 mod behaviour;
 mod forged;
+mod images;
 mod left;
 
 use std::path::{Path, PathBuf};

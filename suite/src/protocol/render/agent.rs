@@ -5,7 +5,7 @@ use crate::media::VideoFacts;
 use crate::message::Part;
 use crate::profile::Switches;
 use crate::protocol::template::TemplateError;
-use crate::protocol::{AgentLoop, FrameLoop, FramePolicy, PromptMode, Protocol, Template};
+use crate::protocol::{AgentLoop, FileInfo, FrameLoop, FramePolicy, PromptMode, Protocol, Template};
 use crate::sample::Sample;
 use crate::text::fixed1;
 
@@ -50,12 +50,30 @@ pub fn system_of_try(
     text.transpose().map_err(slot("system text of a try"))
 }
 
-/// The first user message of an agent that writes code; `video_info` are the lines on its video.
+/// The first user message of an agent that writes code.
 ///
 /// # Errors
 /// The template asks for something else.
-pub fn code_opening(agent_loop: &AgentLoop, question: &str, video_info: &str) -> Result<String, RenderError> {
-    agent_loop.opening.render(&[("question", question), ("video_info", video_info)]).map_err(slot("opening"))
+pub fn code_opening(
+    agent_loop: &AgentLoop,
+    question: &str,
+    opened: FileInfo,
+) -> Result<Vec<Part>, RenderError> {
+    let [width, height] = [opened.width, opened.height].map(|side| side.to_string());
+    let values =
+        [("question", question), ("video_info", &*opened.info), ("width", &*width), ("height", &*height)];
+    around_frames(&agent_loop.opening, opened.shown, &values).map_err(slot("opening"))
+}
+
+/// The text of that message without a sample: its slots by their names, an image as `[image]`.
+///
+/// # Errors
+/// The template asks for something else.
+pub fn code_opening_text(agent_loop: &AgentLoop, question: &str) -> Result<String, RenderError> {
+    let slots = ["video_info", "width", "height"].map(|name| (name, format!("{{{name}}}")));
+    let values = slots.iter().map(|(name, text)| (*name, text.as_str()));
+    let values: Vec<_> = values.chain([("question", question), ("frames", "[image]")]).collect();
+    agent_loop.opening.render(&values).map_err(slot("opening"))
 }
 
 /// The message with the frames of a turn's calls in an agent's own loop; `turn` is the one that answers it.

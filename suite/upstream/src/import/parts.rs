@@ -33,6 +33,7 @@ pub fn protocol(parts: Parts) -> Protocol {
         source: parts.source,
         system: IndexMap::from([(mode.clone(), parts.system)]),
         default_mode: mode.clone(),
+        images: false,
         tool: Tool {
             // A model of one turn has no tool.
             modes: (parts.agent.turns() > 1).then_some(mode).into_iter().collect(),

@@ -98,6 +98,7 @@ fn make(texts: &Texts, source: Source) -> Result<Protocol, ImportError> {
         source,
         system: system_texts(texts)?,
         default_mode: PromptMode::named(GENERAL),
+        images: false,
         tool: tool(),
         instructions: Instructions {
             modes: IndexMap::from([(PromptMode::named(DIRECT), texts.text("instruction.direct")?)]),

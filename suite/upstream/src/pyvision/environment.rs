@@ -78,9 +78,9 @@ pub enum StepError {
 }
 
 impl Environment {
-    /// At the beginning of an episode.
-    pub fn new(rules: &CodeRules) -> Self {
-        Self { rules: rules.clone(), figures: 0 }
+    /// At the beginning of an episode; `shown` is the number of images in its first message.
+    pub fn new(rules: &CodeRules, shown: u64) -> Self {
+        Self { rules: rules.clone(), figures: shown }
     }
 
     /// Reads a turn, and runs its code by `run`.

@@ -2,6 +2,7 @@
 //! lines 318 to 392, `workers/agent/parallel_env.py` lines 31 and 510).
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use paravt_python::literal_regex;
@@ -24,7 +25,9 @@ pub struct Observation {
 }
 
 /// Place of an image in a text of the release.
-const IMAGE: &str = "<image>";
+pub(super) const IMAGE: &str = "<image>";
+/// What stands around a user turn in the token stream.
+pub(super) const TURN: (&str, &str) = ("\n<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n");
 /// The same for the model.
 const VISION: &str = "<|vision_start|><|image_pad|><|vision_end|>";
 
@@ -40,15 +43,12 @@ impl Observation {
     ) -> Result<Self, TemplateError> {
         let printed = [("stdout", stdout)];
         let Some((before, after)) = texts.result.around("figures").filter(|_| figures > 0) else {
-            return Ok(Self::text(texts.result.render(&[("stdout", stdout), ("figures", "")])?));
+            let alone = texts.printed.as_ref().map(|text| text.render(&printed));
+            let whole = || texts.result.render(&[("stdout", stdout), ("figures", "")]);
+            return Ok(Self::text(alone.unwrap_or_else(whole)?));
         };
         let mut parts = vec![Part::Text(before.render(&printed)? + &texts.heading)];
-        let (open, close) = texts.figure.around("figure").unwrap_or_default();
-        for number in first..first + figures {
-            let index = number.to_string();
-            let tag = |template: &Template| template.render(&[("index", &index)]).map(Part::Text);
-            parts.extend([tag(&open)?, Part::Figure(number), tag(&close)?]);
-        }
+        parts.extend(tagged(texts, first..first + figures)?);
         parts.push(Part::Text(after.render(&printed)?));
         Ok(Self { parts })
     }
@@ -70,13 +70,25 @@ impl Observation {
             Part::Figure(_) => IMAGE,
         });
         let content: String = content.collect();
-        let turn = format!("\n<|im_start|>user\n{content}<|im_end|>\n<|im_start|>assistant\n");
+        let turn = format!("{}{content}{}", TURN.0, TURN.1);
         if !figures {
             return turn;
         }
         // The release removes the system turn of the chat template, and whatever looks like one.
         SYSTEM.replace_all(&turn, "").replace(IMAGE, VISION)
     }
+}
+
+/// Figures or images of these numbers, each in its tag.
+pub(crate) fn tagged(texts: &CodeTexts, numbers: Range<u64>) -> Result<Vec<Part>, TemplateError> {
+    let (open, close) = texts.figure.around("figure").unwrap_or_default();
+    let mut parts = Vec::new();
+    for number in numbers {
+        let index = number.to_string();
+        let tag = |template: &Template| template.render(&[("index", &index)]).map(Part::Text);
+        parts.extend([tag(&open)?, Part::Figure(number), tag(&close)?]);
+    }
+    Ok(parts)
 }
 
 /// Tokens of the chat format and tags of the protocol.

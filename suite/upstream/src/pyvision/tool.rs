@@ -1,17 +1,18 @@
 //! The release's tool for the suite's loop: its rules over an episode of the jail.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use paravt_jail::{Error, Jail, Limits, Output};
+use paravt_jail::{Error, Figure, Jail, Limits, Medium, Output};
 use paravt_suite::code::{self, CodeError, CodeTool, Reply};
 use paravt_suite::message::{Image, Part as MessagePart};
 use paravt_suite::protocol::template::TemplateError;
-use paravt_suite::protocol::{CodeLoop, CodeTexts};
+use paravt_suite::protocol::{CodeLoop, CodeTexts, FileInfo, ImageClues};
 use paravt_suite::record::{EndReason, RecordedFigure, ToolOutcome};
 use serde_json::{Value, json};
 
+use super::observation::tagged;
 use super::{ActionError, Environment, Part, Progress, Step, StepError, Turn, neutral};
 
 /// The release's tool with an interpreter of this machine.
@@ -33,11 +34,21 @@ impl Tool {
 }
 
 impl CodeTool for Tool {
-    fn begin(&self, code: &CodeLoop, video: &Path) -> Result<Box<dyn code::Episode>, CodeError> {
+    fn begin(&self, code: &CodeLoop, files: &[PathBuf]) -> Result<Box<dyn code::Episode>, CodeError> {
         let rules = &code.rules;
+        let (medium, shown) = match &rules.clues {
+            None => (Medium::from(files.first().map_or(Path::new(""), PathBuf::as_path)), 0),
+            Some(ImageClues { variable, shown }) => {
+                let (files, variable, shown) = (files.to_vec(), variable.clone(), *shown);
+                let count = if shown.is_some() { files.len() as u64 } else { 0 };
+                (Medium::Images { files, variable, shown }, count)
+            }
+        };
         let limits = Limits { call: Duration::from_secs(rules.seconds.into()), ..self.jail.limits().clone() };
-        let interpreter = self.jail.with_limits(limits).start(video).map_err(portable)?;
-        let (environment, progress) = (Environment::new(rules), Progress::new(code));
+        let interpreter = self.jail.with_limits(limits).start(medium).map_err(portable)?;
+        let environment = Environment::new(rules, shown);
+        let mut progress = Progress::new(code);
+        progress.images = shown;
         let limits = self.jail.limits().clone();
         let texts = rules.texts.clone();
         Ok(Box::new(Episode { interpreter, environment, progress, texts, limits, counted: None }))
@@ -60,10 +71,15 @@ struct Episode {
 }
 
 impl code::Episode for Episode {
-    fn video_info(&mut self) -> Result<String, CodeError> {
-        let video = self.interpreter.video().map_err(portable)?;
-        video_lines(&self.texts, &video)
-            .map_err(|error| CodeError::Tool(format!("agent.code.texts.video: {error}")))
+    fn open(&mut self) -> Result<FileInfo, CodeError> {
+        let opened = self.interpreter.opened().map_err(portable)?;
+        let broken =
+            |field: &str, error: TemplateError| CodeError::Tool(format!("agent.code.texts.{field}: {error}"));
+        let info = video_lines(&self.texts, opened).map_err(|error| broken("video", error))?;
+        let shown = tagged(&self.texts, 0..opened.pictures.len() as u64);
+        let shown = shown.map_err(|error| broken("figure", error))?;
+        let shown = with_images(shown, opened.pictures.iter().cloned());
+        Ok(FileInfo { info, width: opened.width, height: opened.height, shown })
     }
 
     fn step(&mut self, reply: &Reply<'_>) -> Result<code::Step, CodeError> {
@@ -125,15 +141,8 @@ impl Episode {
         };
         let limited = step.error.is_none() && output.is_some_and(is_limited);
         let restarted = output.is_some_and(|output| output.restarted);
-        let mut images = step.figures.into_iter().map(|figure| {
-            let image = Image::new("image/png", figure.png, figure.width, figure.height, None);
-            MessagePart::Image(Arc::new(image))
-        });
         let parts = step.observation.into_iter().flat_map(|observation| observation.parts);
-        let observation = joined(parts.filter_map(|part| match part {
-            Part::Text(text) => Some(MessagePart::Text(text)),
-            Part::Figure(_) => images.next(),
-        }));
+        let observation = with_images(parts, step.figures);
         code::Step {
             call,
             observation: if end.is_some() { Vec::new() } else { observation },
@@ -157,12 +166,27 @@ fn failed(error: &ActionError) -> ToolOutcome {
 }
 
 fn ran(output: &Output, step: &Step) -> ToolOutcome {
-    let figure = |figure: &paravt_jail::Figure| RecordedFigure {
+    let figure = |figure: &Figure| RecordedFigure {
         sha256: paravt_files::sha256(&figure.png),
         width: figure.width,
         height: figure.height,
     };
     ToolOutcome::Ran { stdout: output.stdout.clone(), figures: step.figures.iter().map(figure).collect() }
+}
+
+/// The parts of a message, each figure with its picture.
+fn with_images(
+    parts: impl IntoIterator<Item = Part>,
+    figures: impl IntoIterator<Item = Figure>,
+) -> Vec<MessagePart> {
+    let mut images = figures.into_iter().map(|figure| {
+        let image = Image::new("image/png", figure.png, figure.width, figure.height, None);
+        MessagePart::Image(Arc::new(image))
+    });
+    joined(parts.into_iter().filter_map(|part| match part {
+        Part::Text(text) => Some(MessagePart::Text(text)),
+        Part::Figure(_) => images.next(),
+    }))
 }
 
 /// Neighbouring texts as one.
@@ -194,12 +218,12 @@ fn portable(error: Error) -> CodeError {
     }
 }
 
-/// The lines on the video in the first prompt (`utils/dataset/rl_dataset_wo_mm_hint.py:178`): its "length" is the number
-/// of frames, its "sample" rate the average one of the file.
+/// The lines on the video or the image in the first prompt (`utils/dataset/rl_dataset_wo_mm_hint.py:126` and `:178`): the
+/// "length" of a video is the number of frames, its "sample" rate the average one of the file.
 ///
 /// # Errors
 /// The template asks for something else.
-pub fn video_lines(texts: &CodeTexts, video: &paravt_jail::Video) -> Result<String, TemplateError> {
+pub fn video_lines(texts: &CodeTexts, video: &paravt_jail::Opened) -> Result<String, TemplateError> {
     let [width, height] = [video.width, video.height].map(|side| side.to_string());
     let (frames, fps) = (video.frames.to_string(), format!("{:.2}", video.fps));
     texts.video.render(&[("width", &width), ("height", &height), ("frames", &frames), ("fps", &fps)])

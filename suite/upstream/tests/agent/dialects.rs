@@ -30,7 +30,7 @@ fn parsed(text: &str, reasoning: Option<&str>, calls: &[StructuredCall]) -> Comp
         tool_calls: calls.to_vec(),
         reasoning: reasoning.map(str::to_owned),
         finish_reason: Some(FinishReason::Other("tool_calls".into())),
-        usage: Some(Usage { prompt_tokens: 100, completion_tokens: 40 }),
+        usage: Some(Usage { prompt_tokens: 100, completion_tokens: 40, ..Usage::default() }),
         ..Completion::default()
     }
 }
@@ -114,7 +114,7 @@ async fn a_reply_without_a_closed_thought_is_text_where_the_profile_allows() {
 async fn profiles_that_need_the_raw_text_refuse_what_cannot_be_rebuilt() {
     let calls = [window(2.0, 4.0)];
     let mut cut = parsed("", None, &calls);
-    cut.usage = Some(Usage { prompt_tokens: 100, completion_tokens: 2048 });
+    cut.usage = Some(Usage { prompt_tokens: 100, completion_tokens: 2048, ..Usage::default() });
     for reply in [
         parsed("Let me see", None, &calls),
         parsed("<answer>B</answer>", Some("thought"), &[]),

@@ -308,7 +308,7 @@ async fn a_reply_that_is_not_an_answer_keeps_its_thoughts_in_the_record() {
     let reply = Completion {
         reasoning: Some("The door".into()),
         finish_reason: Some(FinishReason::Length),
-        usage: Some(Usage { prompt_tokens: 612, completion_tokens: 8 }),
+        usage: Some(Usage { prompt_tokens: 612, completion_tokens: 8, ..Usage::default() }),
         ..Completion::default()
     };
     let error = BackendError {

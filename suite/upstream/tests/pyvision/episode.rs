@@ -12,6 +12,7 @@ use paravt_upstream::pyvision::{
 /// In the words of this test: those of the release are checked by `ci/compare/pyvision`.
 fn rules() -> CodeRules {
     let texts = CodeTexts {
+        printed: None,
         video: Template::parse("{width}x{height} {frames} {fps}"),
         result: Template::parse("<interpreter>\n{stdout}\n{figures}</interpreter>"),
         heading: "seen:\n".to_owned(),
@@ -23,6 +24,7 @@ fn rules() -> CodeRules {
         late: "late".to_owned(),
     };
     CodeRules {
+        clues: None,
         seconds: 30,
         images: 32,
         context_tokens: 32_768,
@@ -49,8 +51,8 @@ fn play(turns: &[String], failed_calls: FailedCalls, rules: &CodeRules) -> (Vec<
         std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
     let limits = Limits { call: std::time::Duration::from_secs(rules.seconds.into()), ..Limits::default() };
     let mut interpreter = Jail::new(Path::new(&python), limits).unwrap().start(&video).unwrap();
-    let info = video_lines(&rules.texts, &interpreter.video().unwrap()).unwrap();
-    let mut environment = Environment::new(rules);
+    let info = video_lines(&rules.texts, interpreter.opened().unwrap()).unwrap();
+    let mut environment = Environment::new(rules, 0);
     let mut progress = Progress::new(&CodeLoop { turns: 30, failed_calls, rules: rules.clone() });
     progress.count_prompt(100);
     let mut steps = Vec::new();

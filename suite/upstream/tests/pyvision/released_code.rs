@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use paravt_jail::{Figure, Outcome, Output, Video};
+use paravt_jail::{Figure, Opened, Outcome, Output};
 use paravt_python::format_named;
-use paravt_suite::protocol::{CodeLoop, CodeRules, Protocol, render};
+use paravt_suite::message::Part;
+use paravt_suite::protocol::{self, CodeLoop, CodeRules, Protocol, render};
 use paravt_suite::record::EndReason;
 use paravt_upstream::import::read_files;
 use paravt_upstream::pyvision::{
@@ -25,12 +26,12 @@ fn protocol() -> Protocol {
     protocol
 }
 
-fn code() -> CodeLoop {
+fn code_loop() -> CodeLoop {
     protocol().code().unwrap().1.clone()
 }
 
 fn rules() -> CodeRules {
-    code().rules
+    code_loop().rules
 }
 
 fn cases(kind: &str) -> Vec<Value> {
@@ -57,19 +58,24 @@ fn templates_are_formatted_alike() {
 #[test]
 #[ignore = "run by ci/compare/pyvision with a checkout of the release"]
 fn first_prompts_are_equal() {
-    let protocol = protocol();
-    let (agent_loop, code) = protocol.code().unwrap();
+    let release = protocol();
+    let (agent_loop, code) = release.code().unwrap();
     for case in cases("prompts") {
-        let video = Video {
+        let video = Opened {
             frames: case["video_length"].as_u64().unwrap(),
             fps: case["fps"].as_f64().unwrap(),
             width: number(&case["width"]),
             height: number(&case["height"]),
             open_seconds: 0.0,
+            pictures: Vec::new(),
         };
         let info = video_lines(&code.rules.texts, &video).unwrap();
-        let prompt = render::code_opening(agent_loop, case["query"].as_str().unwrap(), &info).unwrap();
-        assert_eq!(prompt, case["prompt"].as_str().unwrap());
+        let opened = protocol::FileInfo { info, ..protocol::FileInfo::default() };
+        let prompt = render::code_opening(agent_loop, case["query"].as_str().unwrap(), opened).unwrap();
+        assert!(
+            matches!(&prompt[..], [Part::Text(text)] if text == case["prompt"].as_str().unwrap()),
+            "{prompt:?}"
+        );
     }
 }
 
@@ -79,7 +85,7 @@ fn turns_are_read_and_answered_alike() {
     let rules = CodeRules { forbid: false, verbatim: true, ..rules() };
     let picture = picture();
     for case in cases("steps") {
-        let mut environment = Environment::new(&rules);
+        let mut environment = Environment::new(&rules, 0);
         for turn in case.as_array().unwrap() {
             let stdout = turn["stdout"].as_str().unwrap();
             let mut code = None;
@@ -126,7 +132,7 @@ fn code_is_forbidden_alike() {
         let code = case[0].as_str().unwrap();
         assert_eq!(is_forbidden(code), case[1].as_bool().unwrap(), "{case}");
     }
-    let mut environment = Environment::new(&rules());
+    let mut environment = Environment::new(&rules(), 0);
     let step = environment.step("```python\nx.input(3)\n```", |_| unreachable!("it does not run")).unwrap();
     assert_eq!(step.error, Some(ActionError::Forbidden));
 }
@@ -154,7 +160,7 @@ fn numbered(end: EndReason) -> u64 {
 #[test]
 #[ignore = "run by ci/compare/pyvision with a checkout of the release"]
 fn episodes_end_alike() {
-    let released = code();
+    let released = code_loop();
     for case in cases("episodes") {
         let rules = CodeRules {
             context_tokens: number(&case["context"]),

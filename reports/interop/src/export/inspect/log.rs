@@ -6,7 +6,7 @@ use chrono::SecondsFormat;
 use paravt_suite::scoring::Metric;
 use serde_json::{Map, Value, json};
 
-use super::super::evaluation::Evaluation;
+use super::super::evaluation::{Evaluation, Tokens};
 use super::usage;
 
 /// 22 characters that name the run.
@@ -75,7 +75,11 @@ pub(super) fn header(evaluation: &Evaluation<'_>) -> Value {
             "started_at": started,
             "completed_at": ended,
             "model_usage": BTreeMap::from([
-                (&evaluation.model, usage(summary.prompt_tokens, summary.completion_tokens)),
+                (&evaluation.model, usage(Tokens {
+                    input: summary.prompt_tokens,
+                    output: summary.completion_tokens,
+                    reasoning: summary.reasoning_tokens,
+                })),
             ]),
         },
         "metadata": evaluation.losses(),

@@ -12,7 +12,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::ExportError;
-use super::evaluation::Evaluation;
+use super::evaluation::{Evaluation, Tokens};
 use super::folder::{Failure, Folder};
 use super::frames::FrameImages;
 use crate::names::file_name;
@@ -64,6 +64,11 @@ fn document(
 }
 
 /// Usage as inspect_ai has it.
-fn usage(input: u64, output: u64) -> Value {
-    json!({ "input_tokens": input, "output_tokens": output, "total_tokens": input + output })
+fn usage(tokens: Tokens) -> Value {
+    let Tokens { input, output, reasoning } = tokens;
+    let mut usage = json!({ "input_tokens": input, "output_tokens": output, "total_tokens": input + output });
+    if let Some(reasoning) = reasoning {
+        usage["reasoning_tokens"] = reasoning.into();
+    }
+    usage
 }

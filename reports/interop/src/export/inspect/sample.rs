@@ -26,7 +26,7 @@ pub(super) fn of(
     let messages = said.iter().map(|said| message(evaluation, record, said, frames, &mut attachments));
     let messages: Vec<Value> = messages.collect::<Result<_, _>>()?;
     let options = &record.sample.question.options;
-    let tokens = tokens(record).map(|tokens| usage(tokens.input, tokens.output));
+    let tokens = tokens(record).map(usage);
     let mut sample = json!({
         "id": record.sample.uid,
         "epoch": 1,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use paravt_media::VideoInfo;
 use paravt_reports::terminal::{Text, Tone, counted};
 use paravt_suite::data::DataRoot;
-use paravt_suite::task::{DataCheck, DecodedVideo, Finding, ReportedVideo, Task as _};
+use paravt_suite::task::{DataCheck, DecodedVideo, Doubtful, Finding, ReportedVideo, Task as _};
 
 /// Columns that a line may have where no path is longer.
 const WIDTH: usize = 80;
@@ -29,6 +29,7 @@ pub(super) fn checks(checks: &[DataCheck], root: &DataRoot, verbose: bool) -> Te
             identity(check, root).iter().for_each(|line| text.whole(line));
         }
         decoded(&mut text, check, root, verbose);
+        doubtful(&mut text, check, verbose);
         for (flag, rows) in &check.flagged {
             let first = rows.first().map_or("", String::as_str);
             text.whole(&format!("  {} flagged {flag}, the first: {first}", counted(rows.len(), "row")));
@@ -101,6 +102,19 @@ fn decoded(text: &mut Text, check: &DataCheck, root: &DataRoot, verbose: bool) {
     for ReportedVideo { path, report, source, is_sound } in &check.reported_videos {
         let here = if *is_sound { "sound here" } else { "broken here as well" };
         text.whole(&format!("  {}: {here}; reported: {report} ({source})", relative_to_root(path, root)));
+    }
+}
+
+/// Items that others doubt; a report has a second score without them.
+fn doubtful(text: &mut Text, check: &DataCheck, verbose: bool) {
+    let items: usize = check.doubtful.iter().map(|one| one.uids.len()).sum();
+    if check.doubtful_rows > 0 {
+        let named = if check.doubtful_rows == items { String::new() } else { format!(" of {items} named") };
+        let which = if verbose { "" } else { " (-v: which)" };
+        text.line(format!("  {}{named} doubted by others{which}", counted(check.doubtful_rows, "row")));
+    }
+    for Doubtful { uids, reason, source } in check.doubtful.iter().filter(|_| verbose) {
+        text.whole(&format!("    {}: {reason} ({source})", uids.join(", ")));
     }
 }
 

@@ -10,6 +10,7 @@ use paravt_suite::agent::Bound;
 use paravt_suite::journal::{self, PROTOCOL};
 use paravt_suite::protocol::file::FROM_FILE;
 use paravt_suite::protocol::{Protocol, native};
+use paravt_suite::task::{Benchmark, Task as _};
 
 use super::{ProtocolChoice, choose, imported, named, of_name};
 
@@ -51,10 +52,13 @@ impl Chosen {
         Ok(Self { bound: paravt_agents::bind(protocol)?, why })
     }
 
-    /// The protocol that `--protocol` names, else native.
-    pub(crate) fn by_flag(choice: Option<&ProtocolChoice>) -> anyhow::Result<Self> {
+    /// The protocol that `--protocol` names, else the suite's own for these tasks.
+    pub(crate) fn by_flag(choice: Option<&ProtocolChoice>, tasks: &[&Benchmark]) -> anyhow::Result<Self> {
         match choice {
             Some(choice) => Self::new(choose(choice)?, Why::Asked),
+            None if tasks.iter().any(|task| task.is_about_images()) => {
+                Self::new(native::images(), Why::Default)
+            }
             None => Self::new(native::protocol(), Why::Default),
         }
     }

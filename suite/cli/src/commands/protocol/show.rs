@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     println!("--- protocol {} {} ---", protocol.name, protocol.hash());
     show_system(&protocol, &args.mode)?;
     if let Some((agent_loop, code)) = protocol.code() {
-        println!("--- user ---\n{}", render::code_opening(agent_loop, &user, "{video_info}")?);
+        println!("--- user ---\n{}", render::code_opening_text(agent_loop, &user)?);
         return show_code(&code.rules);
     }
     println!("--- user (after the overview) ---");
@@ -155,13 +155,16 @@ fn show_system(protocol: &Protocol, mode: &PromptMode) -> anyhow::Result<()> {
 fn show_code(rules: &CodeRules) -> anyhow::Result<()> {
     let texts = &rules.texts;
     let given = ["width", "height", "frames", "fps"].map(by_name);
-    println!(
-        "--- {{video_info}} ---\n{}",
-        texts.video.render(&given.each_ref().map(|(slot, text)| (*slot, &**text)))?
-    );
+    if !texts.video.0.is_empty() {
+        let lines = texts.video.render(&given.each_ref().map(|(slot, text)| (*slot, &**text)))?;
+        println!("--- {{video_info}} ---\n{lines}");
+    }
     let figure = texts.figure.render(&[("index", "0"), ("figure", "[image]")])?;
     let shown = texts.heading.clone() + &figure;
     println!("--- after code ---\n{}", texts.result.render(&[("stdout", "{stdout}"), ("figures", &shown)])?);
+    if let Some(printed) = &texts.printed {
+        println!("--- after code that showed nothing ---\n{}", printed.render(&[("stdout", "{stdout}")])?);
+    }
     for reason in [texts.raised.render(&[("reason", "{reason}")])?, texts.neither.clone()] {
         println!(
             "--- after an error, where the conversation goes on ---\n{}",

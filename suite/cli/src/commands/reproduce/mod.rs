@@ -62,8 +62,9 @@ Recipes:
                      evaluate another row of the published table
   authors            evaluate models as their authors run them, and Qwen's by
                      their cards; its rows are recipes too (authors --plan)
-  pyvision-video-7b  evaluate on VSI-Bench a model that writes code over the
-                     video; needs --code-python
+  pyvision-video-7b, pyvision-image-7b
+                     evaluate a model that writes code over its video
+                     (VSI-Bench) or image (V* Bench); needs --code-python
 
 Stages are cached by a hash of their inputs: repeat a command to continue it.
 

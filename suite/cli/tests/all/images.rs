@@ -211,7 +211,7 @@ fn a_report_has_a_second_mean_without_doubtful_items() {
         command.arg("--out").arg(dir.path().join(probe)).output().unwrap()
     };
     assert_eq!(probed("freeze").status.code(), Some(2), "{}", text(&probed("freeze")));
-    for probe in ["blind", "shuffle"] {
+    for probe in ["blind", "shuffle:1"] {
         assert!(probed(probe).status.success(), "{}", text(&probed(probe)));
     }
 }

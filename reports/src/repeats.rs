@@ -116,8 +116,8 @@ pub fn pass_at(k: usize, n: usize, right: usize) -> Option<f64> {
     Some(1.0 - none)
 }
 
-/// Probability that all of `k` of these `n` draws are right, `right` of them being so: `C(right, k) / C(n, k)` (Yao et al. 2024,
-/// arXiv 2406.12045, section 3). `None` for fewer than `k` draws.
+/// Probability that all of `k` of these `n` draws are right, `right` of them being so: `C(right, k) / C(n, k)` (Yao et al.
+/// 2024, arXiv 2406.12045, section 3). `None` for fewer than `k` draws.
 pub fn pass_all(k: usize, n: usize, right: usize) -> Option<f64> {
     if k == 0 || n < k {
         return None;

@@ -186,16 +186,13 @@ fn of_task(task: &Benchmark) -> Source {
     for media in &spec.hub.media {
         let folders = if media.contains("subtitle") { &layout.subtitles } else { &layout.videos };
         let is_archive = media.ends_with(".zip") || media.ends_with(".tar") || media.contains(".tar.");
+        let files = placeholders_as_pattern(media);
         match folders.first().filter(|_| is_archive) {
             Some(into) => {
                 let flatten = !layout.archive_folders;
-                source.archives.push(Unpack {
-                    files: placeholders_as_pattern(media),
-                    into: into.into(),
-                    flatten,
-                })
+                source.archives.push(Unpack { files, into: into.into(), flatten })
             }
-            None => source.loose.push(placeholders_as_pattern(media)),
+            None => source.loose.push(files),
         }
     }
     source

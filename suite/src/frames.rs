@@ -34,17 +34,17 @@ pub trait FrameSource: Send + Sync {
     /// An image as it lies in its file; JPEG where it has more than `max_bytes`.
     ///
     /// # Errors
-    /// It cannot be read, is no image that servers take, or has too many bytes as JPEG, too; or the source has only
-    /// frames of videos.
+    /// The file cannot be read or has a format that servers do not take; its JPEG exceeds the limit at the lowest quality,
+    /// too; or the source has only frames of videos.
     fn image(&self, path: &Path, _max_bytes: Option<usize>) -> Result<Arc<Image>, MediaError> {
         Err(self.facts(path).err().unwrap_or(MediaError::NoVideo))
     }
 
-    /// Frames that were chosen one by one.
+    /// Frames that were chosen one by one, each of at most `max_bytes` in the form in which it is sent.
     ///
     /// # Errors
     /// As [`facts`](Self::facts), or one cannot be decoded.
-    fn pick(&self, path: &Path, _pick: &Pick) -> Result<FrameSet, MediaError> {
+    fn pick(&self, path: &Path, _pick: &Pick, _max_bytes: Option<usize>) -> Result<FrameSet, MediaError> {
         Err(self.facts(path).err().unwrap_or(MediaError::NoVideo))
     }
 }
@@ -62,8 +62,6 @@ pub struct Pick {
     pub filter: Filter,
     /// Form in which they are sent.
     pub encoding: Encoding,
-    /// Most bytes of a frame in that form.
-    pub max_bytes: Option<usize>,
 }
 
 /// Encoded frames of one request.
@@ -145,11 +143,12 @@ impl FrameSource for CachedFrames {
         Ok(Arc::new(Image::new(mime, bytes, width, height, None)))
     }
 
-    fn pick(&self, path: &Path, pick: &Pick) -> Result<FrameSet, MediaError> {
+    fn pick(&self, path: &Path, pick: &Pick, max_bytes: Option<usize>) -> Result<FrameSet, MediaError> {
         let started = Instant::now();
         let file = self.cache.file(path)?;
         let whole = (file.info().width, file.info().height);
-        let images = file.map_frames_at(&pick.indices, whole, |frame| encode_picked(frame, pick))?;
+        let images =
+            file.map_frames_at(&pick.indices, whole, |frame| encode_picked(frame, pick, max_bytes))?;
         let seconds = started.elapsed().as_secs_f64();
         Ok(FrameSet { images, duration: file.info().duration, seconds, second_reader: false })
     }
@@ -168,17 +167,14 @@ fn jpeg_within(frame: &Frame, quality: u8, limit: Option<usize>) -> Result<Vec<u
         }
         jpeg = encode_jpeg(frame, lower)?;
     }
-    match fits(&jpeg) {
-        true => Ok(jpeg),
-        false => {
-            let message =
-                format!("{} bytes at the lowest JPEG quality, more than --max-image-kb allows", jpeg.len());
-            Err(MediaError::Convert { index: frame.index, message })
-        }
+    if fits(&jpeg) {
+        return Ok(jpeg);
     }
+    let message = format!("{} bytes at the lowest JPEG quality, more than --max-image-kb allows", jpeg.len());
+    Err(MediaError::Convert { index: frame.index, message })
 }
 
-fn encode_picked(frame: Frame, pick: &Pick) -> Result<Arc<Image>, MediaError> {
+fn encode_picked(frame: Frame, pick: &Pick, max_bytes: Option<usize>) -> Result<Arc<Image>, MediaError> {
     let origin = FrameOrigin { index: frame.index, time: frame.time() };
     let (mut from, (width, height)) = ((frame.width, frame.height), pick.size);
     let failed = |message| MediaError::Convert { index: origin.index, message };
@@ -192,15 +188,12 @@ fn encode_picked(frame: Frame, pick: &Pick) -> Result<Arc<Image>, MediaError> {
         rgb = pick.filter.resize(&rgb, from, pick.size).map_err(failed)?;
     }
     let frame = Frame { width, height, rgb, ..frame };
-    let png = match pick.encoding {
-        Encoding::Png => Some(encode_png(&frame)?),
-        Encoding::Jpeg(_) => None,
-    };
-    let fits = |png: &Vec<u8>| pick.max_bytes.is_none_or(|limit| png.len() <= limit);
-    let (mime, bytes) = match (png.filter(fits), pick.encoding) {
-        (Some(png), _) => ("image/png", png),
-        (None, Encoding::Jpeg(quality)) => ("image/jpeg", jpeg_within(&frame, quality, pick.max_bytes)?),
-        (None, Encoding::Png) => ("image/jpeg", jpeg_within(&frame, LOWER_QUALITIES[0], pick.max_bytes)?),
+    let (mime, bytes) = match pick.encoding {
+        Encoding::Jpeg(quality) => ("image/jpeg", jpeg_within(&frame, quality, max_bytes)?),
+        Encoding::Png => match encode_png(&frame)? {
+            png if max_bytes.is_none_or(|limit| png.len() <= limit) => ("image/png", png),
+            _ => ("image/jpeg", jpeg_within(&frame, LOWER_QUALITIES[0], max_bytes)?),
+        },
     };
     Ok(Arc::new(Image::new(mime, bytes, width, height, Some(origin))))
 }

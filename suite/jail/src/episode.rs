@@ -60,27 +60,28 @@ impl Episode {
     /// # Errors
     /// The jail cannot be made, or the interpreter cannot open a file.
     pub fn opened(&mut self) -> Result<&Opened, Error> {
-        if matches!(self.state, State::Ended) {
-            self.state = State::Starting(Process::start(&self.jail, &self.medium)?, Instant::now());
-            self.restarted = true;
-        }
-        if let State::Starting(..) = self.state {
-            let State::Starting(mut process, since) = std::mem::replace(&mut self.state, State::Ended) else {
-                unreachable!("it is starting")
-            };
-            let limits = &self.jail.limits;
-            let opened =
-                process.ready(since + limits.start, self.medium.files().len(), limits).map_err(|stop| {
-                    let message = process.message(stop);
-                    if message.starts_with("bwrap: ") {
-                        return Error::Refused { message };
-                    }
-                    Error::Start { video: self.medium.first(), message }
-                })?;
-            self.state = State::Ready(process, opened);
-        }
+        self.state = match std::mem::replace(&mut self.state, State::Ended) {
+            State::Ready(process, opened) => State::Ready(process, opened),
+            State::Starting(process, since) => self.await_ready(process, since)?,
+            State::Ended => {
+                let process = Process::start(&self.jail, &self.medium)?;
+                self.restarted = true;
+                self.await_ready(process, Instant::now())?
+            }
+        };
         let State::Ready(_, opened) = &self.state else { unreachable!("it is ready") };
         Ok(opened)
+    }
+
+    fn await_ready(&self, mut process: Process, since: Instant) -> Result<State, Error> {
+        let limits = &self.jail.limits;
+        match process.ready(since + limits.start, self.medium.files().len(), limits) {
+            Ok(opened) => Ok(State::Ready(process, opened)),
+            Err(stop) => Err(match process.message(stop) {
+                message if message.starts_with("bwrap: ") => Error::Refused { message },
+                message => Error::Start { video: self.medium.first(), message },
+            }),
+        }
     }
 
     /// Runs code with the variables of the calls before it. After a call that ended the interpreter, a new one is

@@ -81,11 +81,7 @@ impl Kit<'_> {
         if !self.protocol().has_tool(&self.agent.plan.mode) {
             return Ok(reply.text);
         }
-        if reply
-            .finish_reason
-            .as_ref()
-            .is_some_and(|reason| *reason == FinishReason::Other("tool_calls".to_owned()))
-        {
+        if reply.finish_reason == Some(FinishReason::Other("tool_calls".to_owned())) {
             let message = "the reply ends with calls that the client is to run (finish_reason `tool_calls`): this server \
                            has no tool of its own; use a mode in which the suite runs the tool"
                 .to_owned();

@@ -89,7 +89,7 @@ impl Kit<'_> {
         let size = policy.size.apply((video.width, video.height), scale, indices.len());
         let size = size.map_err(|message| NoFrames { message, timed_out: false })?;
         let (filter, encoding) = (policy.filter, policy.encoding);
-        self.pick(Pick { indices, stored: None, size, filter, encoding, max_bytes: None }, times).await
+        self.pick(Pick { indices, stored: None, size, filter, encoding }, times).await
     }
 
     /// The images that the sample is about, as they lie in their files.
@@ -115,9 +115,9 @@ impl Kit<'_> {
     /// # Errors
     /// One cannot be decoded.
     pub async fn pick(&mut self, pick: Pick, times: Vec<f64>) -> Result<Vec<Shown>, NoFrames> {
-        let pick = Pick { max_bytes: self.agent.plan.max_image_bytes(), ..pick };
+        let max_bytes = self.agent.plan.max_image_bytes();
         let source = Arc::clone(&self.agent.frames);
-        let set = self.blocking(move |path| source.pick(path, &pick)).await?;
+        let set = self.blocking(move |path| source.pick(path, &pick, max_bytes)).await?;
         self.measured.media_seconds += set.seconds;
         Ok(set.images.into_iter().zip(times).collect())
     }

@@ -38,10 +38,10 @@ impl FrameSource for ProbedFrames {
     }
 
     /// Under the probes that an agent's own loop can be run with; see [`Probe::changes_frames`].
-    fn pick(&self, path: &Path, pick: &Pick) -> Result<FrameSet, MediaError> {
+    fn pick(&self, path: &Path, pick: &Pick, max_bytes: Option<usize>) -> Result<FrameSet, MediaError> {
         match self.probe {
             Probe::Blind => Err(no_frames()),
-            _ => self.source.pick(path, pick),
+            _ => self.source.pick(path, pick, max_bytes),
         }
     }
 }

@@ -309,7 +309,7 @@ impl Clip {
     ) -> Result<Vec<Shown>, NoFrames> {
         let FrameChoice { indices, times, .. } = FrameChoice::at(self.indices.clone(), self.rate);
         let (filter, encoding) = (policy.filter, policy.encoding);
-        kit.pick(Pick { indices, stored, size, filter, encoding, max_bytes: None }, times).await
+        kit.pick(Pick { indices, stored, size, filter, encoding }, times).await
     }
 }
 

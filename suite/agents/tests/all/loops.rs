@@ -62,7 +62,7 @@ impl FrameSource for Film {
         Ok(VideoFacts { width, height, frames, rate, stream_duration, file_duration, first: 0.0, last })
     }
 
-    fn pick(&self, _: &Path, pick: &Pick) -> Result<FrameSet, MediaError> {
+    fn pick(&self, _: &Path, pick: &Pick, _: Option<usize>) -> Result<FrameSet, MediaError> {
         let (width, height) = pick.size;
         let mime = if pick.encoding == Encoding::Png { "image/png" } else { "image/jpeg" };
         let image = |&index: &usize| {

@@ -1,8 +1,9 @@
 //! PyVision-RL 62ca599 (arXiv 2602.20739): models that write Python over a video or an image.
 //!
 //! The first prompt about a video is text alone, that about an image may show it. A turn ends with an answer or with
-//! code; what the code printed and the figures that it showed are the next user turn ([`Environment`]). [`Progress`] says
-//! when an episode ends, and why. [`Tool`] is both over the jail, for the suite's loop; the imports of its texts are [`RELEASE`] (videos), [`IMAGE`] and [`UNSEEN`].
+//! code; what the code printed and the figures that it showed are the next user turn ([`Environment`]). [`Progress`]
+//! says when an episode ends, and why. [`Tool`] is both over the jail, for the suite's loop; the imports of its texts
+//! are [`RELEASE`] (videos), [`IMAGE`] and [`UNSEEN`].
 //!
 //! Paths in the comments lie below `verl_agents/verl` of the repository.
 

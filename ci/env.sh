@@ -4,6 +4,13 @@ export PARAVT_VENV="${PARAVT_VENV:-$cache/venv}"
 export PARAVT_PYTHON="${PARAVT_PYTHON:-$PARAVT_VENV/bin/python}"
 # Compiled dependencies outlive the checkout; a CI that clones afresh only builds our own crates.
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$cache/target}"
+# Cargo takes what it compiled in another checkout for up to date if it is newer than the files of this one. Where the
+# checkout changes, our own crates are compiled again and their dependencies stay.
+checkout="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+if [ -d "$CARGO_TARGET_DIR" ] && [ "$(cat "$CARGO_TARGET_DIR/checkout" 2>/dev/null)" != "$checkout" ]; then
+  find "$CARGO_TARGET_DIR" -maxdepth 4 -path '*/.fingerprint/paravt-*' -prune -exec rm -r {} +
+  echo "$checkout" >"$CARGO_TARGET_DIR/checkout"
+fi
 # rustup tells a new user to open another shell; its programs are found without one.
 cargo_home="${CARGO_HOME:-$HOME/.cargo}"
 [ ! -x "$cargo_home/bin/cargo" ] || PATH="$cargo_home/bin:$PATH"

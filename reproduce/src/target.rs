@@ -185,12 +185,15 @@ fn of_task(task: &Benchmark) -> Source {
     };
     for media in &spec.hub.media {
         let folders = if media.contains("subtitle") { &layout.subtitles } else { &layout.videos };
-        let is_archive = media.ends_with(".zip") || media.ends_with(".tar") || media.contains(".tar.");
+        let is_archive = layout.pictures.is_some()
+            || media.ends_with(".zip")
+            || media.ends_with(".tar")
+            || media.contains(".tar.");
         let files = placeholders_as_pattern(media);
         match folders.first().filter(|_| is_archive) {
             Some(into) => {
-                let flatten = !layout.archive_folders;
-                source.archives.push(Unpack { files, into: into.into(), flatten })
+                let (flatten, pictures) = (!layout.archive_folders, layout.pictures.clone());
+                source.archives.push(Unpack { files, into: into.into(), flatten, pictures })
             }
             None => source.loose.push(files),
         }

@@ -122,7 +122,12 @@ pub async fn plan(
     let of = |files: &[HubFile]| distinct(files).iter().map(|file| missing(file)).sum::<u64>();
     let open: Vec<&PlannedArchive> = archives.iter().filter(|archive| archive.done.is_none()).collect();
     let loose = of(&selection.files);
-    let packed: Vec<u64> = open.iter().map(|archive| of(&archive.parts)).collect();
+    // Rows that hold their pictures are a file and an archive at once.
+    let is_archive_alone = |part: &&HubFile| !selection.files.contains(part);
+    let parts = |archive: &PlannedArchive| -> Vec<HubFile> {
+        archive.parts.iter().filter(is_archive_alone).cloned().collect()
+    };
+    let packed: Vec<u64> = open.iter().map(|archive| of(&parts(archive))).collect();
     // One archive is downloaded while the one before is unpacked.
     let kept = if options.delete_archives {
         packed.iter().max().map_or(0, |largest| largest.saturating_mul(2)).min(packed.iter().sum())
@@ -131,7 +136,7 @@ pub async fn plan(
     };
     let unpacked: u64 = open.iter().map(|archive| archive.bytes()).sum();
     let total = selection.files.iter().map(|file| file.size).sum::<u64>()
-        + archives.iter().map(PlannedArchive::bytes).sum::<u64>();
+        + archives.iter().flat_map(parts).map(|part| part.size).sum::<u64>();
     Ok(Plan {
         repo,
         commit,
@@ -186,7 +191,8 @@ async fn resolve(
 }
 
 fn described<'a>(archive: &'a PlannedArchive, id: &'a str, into: &'a Path) -> Archive<'a> {
-    Archive { name: &archive.name, id, into, flatten: archive.unpack.flatten }
+    let Unpack { flatten, pictures, .. } = &archive.unpack;
+    Archive { name: &archive.name, id, into, flatten: *flatten, pictures: pictures.as_deref() }
 }
 
 /// Files of which none has the bytes of another: a blob is downloaded once.

@@ -38,6 +38,9 @@ pub struct Unpack {
     /// Members go right into the folder, whatever folders the archive has.
     #[serde(default)]
     pub flatten: bool,
+    /// These are parquet files; their members are the pictures of this column, each once.
+    #[serde(default)]
+    pub pictures: Option<String>,
 }
 
 /// One repository and what is wanted of it.
@@ -139,8 +142,11 @@ impl Source {
 impl Selection {
     fn add_part(&mut self, file: HubFile, unpack: &Unpack) -> Result<(), FetchError> {
         let whole = file.name();
-        let name = crate::archive::archive_of(&whole)
-            .ok_or_else(|| FetchError::protocol(&whole, "expected a .zip, a .tar or a part of a .tar"))?;
+        let name = match unpack.pictures {
+            Some(_) => whole.as_str(),
+            None => crate::archive::archive_of(&whole)
+                .ok_or_else(|| FetchError::protocol(&whole, "expected a .zip, a .tar or a part of a .tar"))?,
+        };
         match self.archives.iter_mut().find(|(known, _, to)| known == name && to.into == unpack.into) {
             Some((_, parts, _)) => {
                 parts.push(file);
@@ -196,7 +202,8 @@ mod tests {
 
     #[test]
     fn parts_of_an_archive_belong_together_in_order() {
-        let unpack = |files: &str| Unpack { files: files.into(), into: "x".into(), flatten: true };
+        let unpack =
+            |files: &str| Unpack { files: files.into(), into: "x".into(), flatten: true, pictures: None };
         let source = Source {
             archives: vec![unpack("videos.tar.part.*"), unpack("a_*.zip")],
             annotations: vec!["rows.parquet".into()],

@@ -13,12 +13,13 @@ use crate::error::RecipeError;
 const MAX_FILE: u64 = 1 << 20;
 
 /// The files of this build; those with a list `recipes` hold several.
-const BUILT_IN: [(&str, &str); 13] = [
+const BUILT_IN: [(&str, &str); 14] = [
     ("paravt-nano", include_str!("../../recipes/paravt-nano.toml")),
     ("paravt-nano-study", include_str!("../../recipes/paravt-nano-study.toml")),
     ("paravt-nano-base", include_str!("../../recipes/paravt-nano-base.toml")),
     ("paravt-paradox", include_str!("../../recipes/paravt-paradox.toml")),
     ("paravt-paradox-release", include_str!("../../recipes/paravt-paradox-release.toml")),
+    ("pyvision-tool-reward", include_str!("../../recipes/pyvision-tool-reward.toml")),
     ("paravt-8b", include_str!("../../recipes/paravt-8b.toml")),
     ("paravt-8b-train", include_str!("../../recipes/paravt-8b-train.toml")),
     ("pyvision-video-7b", include_str!("../../recipes/pyvision-video-7b.toml")),

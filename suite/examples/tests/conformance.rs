@@ -31,7 +31,8 @@ fn written(content: &str) -> (tempfile::TempDir, PathBuf) {
 }
 
 /// `oddities.json` holds random inputs (separators, scripts, half-written tags, numbers of any
-/// size) with the outputs of the real functions under CPython 3.11.
+/// size) with the outputs of the real functions under CPython 3.11. `pyvision_rewards.json` is written by
+/// `ci/compare/pyvision_rewards.py CHECKOUT 1 200`.
 #[test]
 fn every_upstream_output_is_met() {
     for (name, cases) in [
@@ -39,6 +40,7 @@ fn every_upstream_output_is_met() {
         ("toolcall_cases.json", 104),
         ("reward_cases.json", 644),
         ("oddities.json", 1137),
+        ("pyvision_rewards.json", 200),
     ] {
         let output = conformance(&[data(name)]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output));

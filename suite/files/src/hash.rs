@@ -20,6 +20,14 @@ pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
     hex(&Sha256::digest(bytes))
 }
 
+/// File name of a picture in base64, by its text: 16 digits of the SHA-256 and the ending that the first bytes say; `None`
+/// for what is no JPEG, PNG or WebP. A picture that a table has several times has one name.
+pub fn picture_name(base64: &str) -> Option<String> {
+    let endings = [("/9j/", "jpg"), ("iVBORw0KGgo", "png"), ("UklGR", "webp")];
+    let (_, ending) = endings.iter().find(|(start, _)| base64.starts_with(start))?;
+    Some(format!("{}.{ending}", &sha256(base64)[..16]))
+}
+
 /// SHA-256 of a regular file.
 ///
 /// # Errors

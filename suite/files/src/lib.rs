@@ -24,7 +24,7 @@ mod write;
 
 pub use cache::cache_dir;
 pub use folder::{make_once, remove, replace_dir, sync_dir};
-pub use hash::{hex, sha256, sha256_file};
+pub use hash::{hex, picture_name, sha256, sha256_file};
 pub use listing::Listing;
 pub use lock::Lock;
 pub use read::{open_regular, read_limited, read_text};

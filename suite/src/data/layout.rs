@@ -41,6 +41,10 @@ pub struct Layout {
     /// First part of the published video paths that a folder of videos may leave out. Not under `release`.
     #[serde(default)]
     pub optional_prefix: Option<String>,
+    /// A column of the parquet files of rows with pictures in base64. `data fetch` writes each into the first folder of
+    /// `videos`, and the row has the file's name in that column.
+    #[serde(default)]
+    pub pictures: Option<String>,
     /// Folders of the subtitles below a root.
     #[serde(default)]
     pub subtitles: Vec<String>,

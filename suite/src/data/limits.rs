@@ -53,9 +53,15 @@ pub(super) struct Table {
     /// Line of each row of the file that is being read.
     pub lines: Vec<usize>,
     pub budget: Budget,
+    /// Column of pictures in base64, of which a row gets the file name.
+    pub pictures: Option<String>,
 }
 
 impl Table {
+    pub(super) fn is_picture(&self, column: &str) -> bool {
+        self.pictures.as_deref() == Some(column)
+    }
+
     /// Adds a row and, where its format has lines, the one on which it begins.
     pub(super) fn push(&mut self, row: JsonRow, line: Option<usize>) -> Result<(), Problem> {
         let left = self.budget.rows.checked_sub(1);

@@ -11,6 +11,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{DataType, Field, FieldRef, Schema};
+use paravt_files::picture_name;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
@@ -23,6 +24,8 @@ use super::limits::{Budget, MAX_FILE, Problem, Table, UNREADABLE};
 
 /// Rows of one batch: a batch's columns are decoded whole before they are counted.
 const BATCH: usize = 256;
+/// The same where rows hold pictures, which have megabytes.
+const PICTURE_BATCH: usize = 4;
 
 /// Bytes of a footer, which lists columns and pieces.
 const MAX_FOOTER: u32 = 1 << 20;
@@ -35,7 +38,7 @@ const MAX_DEPTH: usize = 64;
 /// Adds the rows of a file.
 pub(super) fn read(file: File, table: &mut Table) -> Result<(), Problem> {
     let length = file.metadata().map_err(Problem::Io)?.len();
-    if length > MAX_FILE {
+    if length > MAX_FILE && table.pictures.is_none() {
         return Err(Problem::Limit(format!("{length} bytes, at most {MAX_FILE} are read")));
     }
     let before = table.rows.len();
@@ -59,7 +62,7 @@ pub(super) fn read(file: File, table: &mut Table) -> Result<(), Problem> {
 }
 
 fn decode(file: File, table: &mut Table) -> Result<(), Problem> {
-    for batch in reader(file, &mut table.budget)? {
+    for batch in reader(file, table)? {
         append(table, &batch.map_err(unread)?)?;
     }
     Ok(())
@@ -127,23 +130,29 @@ fn check_codecs(account: &ParquetMetaData) -> Result<(), Problem> {
 }
 
 /// A reader of a file whose own account of its size is within the limits.
-fn reader(file: File, budget: &mut Budget) -> Result<ParquetRecordBatchReader, Problem> {
+fn reader(file: File, table: &mut Table) -> Result<ParquetRecordBatchReader, Problem> {
     let account = &Arc::new(ParquetMetaDataReader::new().parse_and_finish(&file).map_err(unread)?);
     check_columns(account)?;
     let published =
         ArrowReaderMetadata::try_new(Arc::clone(account), ArrowReaderOptions::new()).map_err(unread)?;
     check_codecs(account)?;
-    budget.has_rows(usize::try_from(account.file_metadata().num_rows()).unwrap_or(usize::MAX))?;
+    table.budget.has_rows(usize::try_from(account.file_metadata().num_rows()).unwrap_or(usize::MAX))?;
     let columns = account.row_groups().iter().flat_map(|group| group.columns());
+    let columns = columns.filter(|column| !table.is_picture(&column.column_path().string()));
     let sizes = columns.map(|column| u64::try_from(column.uncompressed_size()).unwrap_or(u64::MAX));
-    budget.has_bytes(sizes.fold(0, u64::saturating_add))?;
+    table.budget.has_bytes(sizes.fold(0, u64::saturating_add))?;
     // Texts as references into their dictionary: repeated ones are not copied before they are counted.
-    let fields: Vec<FieldRef> = published.schema().fields().iter().map(by_reference).collect();
+    let reference = |field: &FieldRef| match table.is_picture(field.name()) {
+        true => Arc::clone(field),
+        false => by_reference(field),
+    };
+    let fields: Vec<FieldRef> = published.schema().fields().iter().map(reference).collect();
     let schema = Arc::new(Schema::new_with_metadata(fields, published.schema().metadata().clone()));
     let options = ArrowReaderOptions::new().with_schema(schema);
     let metadata = ArrowReaderMetadata::try_new(Arc::clone(account), options).map_err(unread)?;
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
-    builder.with_batch_size(BATCH).build().map_err(unread)
+    let batch = if table.pictures.is_some() { PICTURE_BATCH } else { BATCH };
+    builder.with_batch_size(batch).build().map_err(unread)
 }
 
 fn by_reference(field: &FieldRef) -> FieldRef {
@@ -164,15 +173,30 @@ fn append(table: &mut Table, batch: &RecordBatch) -> Result<(), Problem> {
     for row in 0..batch.num_rows() {
         let schema = batch.schema_ref();
         let cells = schema.fields().iter().zip(batch.columns());
-        let budget = &mut table.budget;
+        let number = table.rows.len();
+        let Table { budget, pictures, .. } = &mut *table;
         let cells = cells.map(|(field, column)| {
             budget.take(field.name().len())?;
-            Ok((field.name().clone(), cell(column, row, budget)?))
+            let is_picture = pictures.as_ref() == Some(field.name());
+            let value = if is_picture { picture(column, row, number)? } else { cell(column, row, budget)? };
+            Ok((field.name().clone(), value))
         });
         let row = cells.collect::<Result<_, Problem>>()?;
         table.push(row, None)?;
     }
     Ok(())
+}
+
+/// The file name of a picture; `number` is that of the row in the table.
+fn picture(column: &ArrayRef, row: usize, number: usize) -> Result<Value, Problem> {
+    let text = match column.data_type() {
+        DataType::Utf8 => column.as_string::<i32>().value(row),
+        DataType::LargeUtf8 => column.as_string::<i64>().value(row),
+        other => return Err(Problem::Format(format!("pictures are read as base64 texts, not as {other}"))),
+    };
+    picture_name(text).map(Value::from).ok_or_else(|| {
+        Problem::Format(format!("row {number}: the picture is no JPEG, PNG or WebP in base64"))
+    })
 }
 
 /// One value; half floats become exactly the double they stand for.

@@ -29,7 +29,7 @@ const WRAPPED: [(&[u8], &str); 6] = [
 /// # Errors
 /// The file cannot be read, is damaged (the message says where), or is larger than rows of a split may be.
 pub fn read_rows(path: &Path) -> Result<Vec<JsonRow>, DataError> {
-    Rows::read(&[path.to_owned()]).map(|rows| rows.values)
+    Rows::read(&[path.to_owned()], None).map(|rows| rows.values)
 }
 
 /// The rows of a split, in the order of its files.
@@ -51,12 +51,12 @@ struct RowFile {
 }
 
 impl Rows {
-    /// Reads the files of a table.
+    /// Reads the files of a table; `pictures` is [`Layout::pictures`](super::Layout::pictures).
     ///
     /// # Errors
     /// As [`read_rows`], or two of the files have other columns.
-    pub fn read(files: &[PathBuf]) -> Result<Self, DataError> {
-        let mut table = Table::default();
+    pub fn read(files: &[PathBuf], pictures: Option<&str>) -> Result<Self, DataError> {
+        let mut table = Table { pictures: pictures.map(str::to_owned), ..Table::default() };
         let mut found = Vec::new();
         let mut columns: Option<BTreeSet<String>> = None;
         for path in files {

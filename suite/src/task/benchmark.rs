@@ -160,7 +160,7 @@ impl Benchmark {
     /// The files of rows below a root, else beside the task file, and the rows.
     fn rows(&self, root: &DataRoot) -> Result<(AnnotationFiles, Rows), DataError> {
         let found = self.annotations(root)?;
-        let rows = Rows::read(&found.files)?;
+        let rows = Rows::read(&found.files, self.layout().pictures.as_deref())?;
         Ok((found, rows))
     }
 

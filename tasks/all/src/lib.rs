@@ -28,6 +28,7 @@ static SPLITS: &[&[&Benchmark]] = &[
     paravt_task_videomme_v2::SPLITS,
     paravt_task_video_mmmu::SPLITS,
     paravt_task_vstar::SPLITS,
+    paravt_task_hrbench::SPLITS,
     paravt_task_extremewhen::SPLITS,
     paravt_task_timelens::SPLITS,
     paravt_task_cgbench::SPLITS,

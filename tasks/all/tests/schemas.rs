@@ -399,7 +399,7 @@ fn keys(value: &Value) -> Vec<String> {
 }
 
 /// Splits of which no copy of the published options is known.
-const NOT_PINNED: [&str; 11] = [
+const NOT_PINNED: [&str; 13] = [
     "video_holmes",
     "videomme_v2",
     "videomme_v2_wsub",
@@ -407,6 +407,8 @@ const NOT_PINNED: [&str; 11] = [
     "video_mmmu_comprehension",
     "video_mmmu_adaptation",
     "vstar",
+    "hrbench_4k",
+    "hrbench_8k",
     "extremewhen",
     "timelens_charades",
     "timelens_activitynet",

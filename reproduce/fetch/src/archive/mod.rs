@@ -6,6 +6,7 @@ mod extraction;
 mod headers;
 mod journal;
 mod parts;
+mod pictures;
 mod tape;
 mod zipped;
 
@@ -45,6 +46,8 @@ pub struct Archive<'a> {
     pub into: &'a Path,
     /// Members go right into the folder, whatever folders they have in the archive.
     pub flatten: bool,
+    /// It is a parquet file, whose members are the pictures of this column.
+    pub pictures: Option<&'a str>,
 }
 
 impl Archive<'_> {
@@ -62,9 +65,13 @@ impl Archive<'_> {
 /// The parts are not an archive, the disk is full, or another process unpacks it.
 pub fn unpack(archive: &Archive<'_>, parts: &[PathBuf]) -> Result<Unpacked, FetchError> {
     let fail = |message: String| FetchError::Archive { archive: archive.name.to_owned(), message };
-    let mut reader = Parts::open(parts)?;
     let journal = Journal::open(archive)?;
     let mut extraction = Extraction::new(archive, journal);
+    if let Some(column) = archive.pictures {
+        pictures::unpack(parts, column, &mut extraction).map_err(|error| error.into_fetch(fail))?;
+        return extraction.finish();
+    }
+    let mut reader = Parts::open(parts)?;
     match kind(archive.name) {
         Some(Format::Zip) => {
             zipped::unpack(reader, &mut extraction).map_err(|error| error.into_fetch(fail))?

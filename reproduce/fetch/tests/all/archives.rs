@@ -27,7 +27,7 @@ impl Place {
         for (path, bytes) in paths.iter().zip(parts) {
             std::fs::write(path, bytes).unwrap();
         }
-        unpack(&Archive { name, id: "1", into: &self.folder(), flatten }, &paths)
+        unpack(&Archive { name, id: "1", into: &self.folder(), flatten, pictures: None }, &paths)
     }
 
     fn files(&self) -> BTreeMap<String, Vec<u8>> {
@@ -465,7 +465,13 @@ fn an_interrupted_unpacking_is_resumed_and_keeps_complete_members() {
         let inode =
             |index: usize| std::fs::metadata(place.folder().join(format!("{index}.bin"))).unwrap().ino();
         let before = (inode(0), inode(2));
-        let archive_of = |id| Archive { name, id, into: Box::leak(Box::new(place.folder())), flatten: false };
+        let archive_of = |id| Archive {
+            name,
+            id,
+            into: Box::leak(Box::new(place.folder())),
+            flatten: false,
+            pictures: None,
+        };
         assert_eq!(archive_of("1").unpacked(), None);
         let unpacked = place.unpack(name, std::slice::from_ref(&archive), false).unwrap();
         assert_eq!((unpacked.members, unpacked.bytes), (6, 600_000), "{name}");

@@ -38,7 +38,12 @@ fn source(kind: RepoType) -> Source {
         revision: "main".into(),
         annotations: vec!["rows/*.json".into()],
         loose: vec!["media/*/*.bin".into()],
-        archives: vec![Unpack { files: "part_*.zip".into(), into: "bench/videos".into(), flatten: true }],
+        archives: vec![Unpack {
+            files: "part_*.zip".into(),
+            into: "bench/videos".into(),
+            flatten: true,
+            pictures: None,
+        }],
     }
 }
 

@@ -15,7 +15,12 @@ const ENDPOINT: &str = "PARAVT_TEST_ENDPOINT";
 const ROOT: &str = "PARAVT_TEST_ROOT";
 
 fn source() -> Source {
-    let unpack = |files: &str| Unpack { files: files.into(), into: "bench/videos".into(), flatten: true };
+    let unpack = |files: &str| Unpack {
+        files: files.into(),
+        into: "bench/videos".into(),
+        flatten: true,
+        pictures: None,
+    };
     Source {
         name: "bench".into(),
         kind: RepoType::Dataset,

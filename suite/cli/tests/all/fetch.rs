@@ -38,7 +38,7 @@ pub(crate) fn lvbench(extra: &[ZipMember<'_>]) -> Vec<(&'static str, Vec<u8>)> {
     files
 }
 
-fn fetch(hub: &TestHub, dir: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn fetch(hub: &TestHub, dir: &Path, arguments: &[&str]) -> Output {
     let mut command = bench();
     command.args(["data", "fetch"]).args(arguments).arg("--dir").arg(dir).env("HF_ENDPOINT", &hub.endpoint);
     // No token of this machine.

@@ -3,12 +3,19 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
 use crate::common::{self, bench, ok, python, stable_records, store_standin, text};
+use crate::fetch::fetch;
+use crate::fetch::local::{Faults, TestHub};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use base64::Engine as _;
 use image::{ImageBuffer, Rgb};
 use paravt_suite::record::{EndReason, Record, RecordedPart, ToolOutcome};
 use paravt_upstream::pyvision::{IMAGE, UNSEEN};
+use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
 
 /// Two rows and their pictures, one of them larger than a model is shown.
@@ -214,4 +221,63 @@ fn a_report_has_a_second_mean_without_doubtful_items() {
     for probe in ["blind", "shuffle:1"] {
         assert!(probed(probe).status.success(), "{}", text(&probed(probe)));
     }
+}
+
+/// HR-Bench as it is published: a parquet file with its pictures in base64, each of them four times.
+fn hrbench() -> Vec<u8> {
+    let pictures = [(90, "jpg"), (120, "png")].map(|(blue, ending)| {
+        let picture = ImageBuffer::from_fn(1500, 900, |x, y| Rgb([(x % 251) as u8, (y % 241) as u8, blue]));
+        let (dir, name) = (tempfile::tempdir().unwrap(), format!("picture.{ending}"));
+        picture.save(dir.path().join(&name)).unwrap();
+        base64::engine::general_purpose::STANDARD.encode(std::fs::read(dir.path().join(&name)).unwrap())
+    });
+    let rows = |cell: &dyn Fn(usize) -> String| -> ArrayRef {
+        Arc::new(StringArray::from_iter_values((0..8).map(cell)))
+    };
+    let options = |letter: usize| rows(&move |row| format!("option {}", (letter + row / 2) % 4));
+    let columns = [
+        ("index", Arc::new(Int64Array::from_iter_values(0..8)) as ArrayRef),
+        ("question", rows(&|row| format!("What is number {}?", row % 2))),
+        ("answer", rows(&|row| ["A", "D", "C", "B"][row / 2].to_owned())),
+        ("category", rows(&|row| ["single", "cross"][row % 2].to_owned())),
+        ("A", options(0)),
+        ("B", options(1)),
+        ("C", options(2)),
+        ("D", options(3)),
+        ("cycle_category", rows(&|row| (row / 2).to_string())),
+        ("image", rows(&|row| pictures[row % 2].clone())),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
+#[test]
+fn pictures_in_a_column_are_fetched_once_and_asked() {
+    let rows = hrbench();
+    let hub = TestHub::start_as("DreamMr/HR-Bench", &[("hr_bench_4k.parquet", rows)], Faults::default());
+    let dir = tempfile::tempdir().unwrap();
+    let said = text(&fetch(&hub, dir.path(), &["hrbench_4k"]));
+    assert!(said.contains("2 members"), "{said}");
+    assert_eq!(hub.served.reads.load(Ordering::SeqCst), 1, "rows and pictures are one download");
+    let folder = dir.path().join("hrbench/hr_bench_4k");
+    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| {
+        image::open(path).is_ok_and(|picture| (picture.width(), picture.height()) == (1500, 900))
+    });
+    assert_eq!(files.len(), 2);
+
+    let server = Server::start(Script { rewrite: Some(answers), ..Script::default() });
+    let out = dir.path().join("out");
+    let mut command = bench();
+    command.args(["run", "hrbench_4k", "--base-url", &server.base_url, "--data"]).arg(dir.path());
+    command.arg("--out").arg(&out).args(["--concurrency", "1"]);
+    ok(command);
+    let records = stable_records(&out.join("hrbench_4k"));
+    // B is right in the last order alone.
+    assert_eq!(records.iter().map(|record| record.score.value).sum::<f64>(), 2.0);
+    let videos: std::collections::BTreeSet<_> = records.iter().map(|record| &record.sample.video).collect();
+    assert_eq!((records.len(), videos.len()), (8, 2), "the four orders of a question are one cluster");
+    assert_eq!(records[0].sample.tags["cycle"], ["0"]);
 }

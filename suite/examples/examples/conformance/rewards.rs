@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
+use paravt_train::objective::strategy::Strategy;
 use paravt_train::reward::{self, QuestionType, RewardConfig};
 use paravt_upstream::paravt::toolcall::has_parseable_tool_call;
+use paravt_upstream::pyvision::{judged_answer, rule_score};
 use serde_json::{Map, Value, json};
 
 use super::Case;
@@ -26,8 +28,23 @@ pub(super) fn call(function: &str, input: &Value) -> Option<Value> {
         "has_parseable_tool_call" => has_parseable_tool_call(one()?).into(),
         "has_substantive_think" => reward::has_substantive_think(one()?).into(),
         "think_before_tool" => reward::think_before_tool(one()?).into(),
+        "pyvision_reward" => pyvision_reward(input)?,
         _ => return None,
     })
+}
+
+/// The sum of a rollout's token rewards. A source that goes by rule is graded by its whole response, any other by the
+/// judge's number, where the verifier finds an answer to judge.
+fn pyvision_reward(case: &Value) -> Option<Value> {
+    let text = |name: &str| case.get(name)?.as_str();
+    let (source, response, truth) = (text("source")?, text("response")?, text("truth")?);
+    let accuracy = if source == "vsi_numerical" || source.ends_with("_rule_verifiable") {
+        rule_score(response, truth)
+    } else {
+        judged_answer(response).map_or(Some(0.0), |_| case.get("judged")?.as_f64())?
+    };
+    let turns = usize::try_from(case.get("turns")?.as_u64()?).ok()?;
+    Some(number(Strategy::readme().reward(accuracy, turns)))
 }
 
 fn iou(a: &str, b: &str) -> Value {

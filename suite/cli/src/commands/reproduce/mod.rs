@@ -46,6 +46,8 @@ Recipes:
                      strong tool prior in the same small model
   paravt-paradox-release
                      the same under defects of the released trainer
+  pyvision-tool-reward
+                     PyVision-RL's training with its reward of calls and without
   paravt-8b          evaluate the published model, with and without tools
   paravt-8b-train    SFT and PARA-GRPO by the release's programs on eight GPUs,
                      then the evaluation
@@ -64,7 +66,7 @@ Recipes:
                      their cards; its rows are recipes too (authors --plan)
   pyvision-video-7b, pyvision-image-7b
                      evaluate a model that writes code over its video
-                     (VSI-Bench) or image (V* Bench); needs --code-python
+                     (VSI-Bench) or image (V*, HR-Bench); needs --code-python
 
 Stages are cached by a hash of their inputs: repeat a command to continue it.
 

@@ -147,6 +147,12 @@ impl Report {
         Self::of(counted.into_iter().collect::<Result<_, _>>()?, paper_row)
     }
 
+    /// Whether a published number stands beside one of the runs, or could: the page says nothing of the paper otherwise.
+    pub(crate) fn is_of_paper(&self) -> bool {
+        let judged = |claim: &Judged| !matches!(claim.verdict, Verdict::NotRun | Verdict::NotComparable(_));
+        self.cells.iter().any(|cell| cell.paper.is_some()) || self.claims.iter().any(judged)
+    }
+
     /// Builds the report of run directories, or folders of them. Records are counted up a part at a time, so that runs of
     /// any number and length fit into memory.
     ///
@@ -181,9 +187,8 @@ impl Report {
         };
         let mut cells: Vec<Cell> = sorted.iter().zip(&rows).zip(published).map(cell).collect();
         cells::judge(&mut cells);
-        // A task of one's own has nothing to do with the published splits.
-        let published = |cell: &Cell| paper::SPLITS.iter().any(|(split, _)| *split == cell.task);
-        let any = cells.is_empty() || cells.iter().any(published);
+        // Runs beside which no number is published have nothing to do with the published splits.
+        let any = cells.is_empty() || cells.iter().any(|cell| cell.paper.is_some());
         let not_run = paper::SPLITS
             .iter()
             .filter(|_| any)

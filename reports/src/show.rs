@@ -16,16 +16,25 @@ use crate::{Cell, Report, cell_text, published, sections, study, tables};
 
 /// The report for a terminal: one line per run; with [`Detail::Full`] a section for each.
 pub fn terminal(report: &Report, detail: Detail) -> Text {
-    let view = tables::scores(report).view(&[
+    let score = [
         col("split"),
         col("score_percent").or("-"),
         interval("low_percent", "high_percent", "95 %").or("-"),
         col("n"),
+    ];
+    let paper = [
         col("published_percent").titled("paper").or("-"),
         col("difference").titled("diff").or("-").flush(true),
         col("word"),
-    ]);
-    let lines = Lines::of(&view, &[SPLIT, 5, 13, 5, 5, 6]);
+    ];
+    let own = [col("chance").or("-"), col("state")];
+    let (beside, widths) = if report.is_of_paper() {
+        (&paper[..], &[SPLIT, 5, 13, 5, 5, 6][..])
+    } else {
+        (&own[..], &[SPLIT, 5, 13, 5, 6][..])
+    };
+    let view = tables::scores(report).view(&[&score, beside].concat());
+    let lines = Lines::of(&view, widths);
     let mut text = Text::default();
     text.line(lines.header());
     let rows = report.cells.iter().enumerate().map(|(row, cell)| ((&cell.run, cell.profile), (row, cell)));
@@ -177,7 +186,7 @@ pub fn json(report: &Report) -> String {
 
 /// The report for a pull request.
 pub fn markdown(report: &Report) -> String {
-    let mut view = tables::scores(report).view(&[
+    let score = [
         col("split"),
         col("profile"),
         col("run"),
@@ -185,10 +194,15 @@ pub fn markdown(report: &Report) -> String {
         interval("low_percent", "high_percent", "95 %").or("-"),
         col("n_of").flush(true),
         col("errors"),
+    ];
+    let paper = [
         col("published_percent").titled("paper"),
         col("difference").titled("diff").flush(true),
         col("judged"),
-    ]);
+    ];
+    let own = [col("chance"), col("state")];
+    let beside = if report.is_of_paper() { &paper[..] } else { &own[..] };
+    let mut view = tables::scores(report).view(&[&score, beside].concat());
     report.not_run.iter().for_each(|split| view.push([("split", split), ("judged", "not run")]));
     let mut out = export::markdown(&view);
     for contrast in report.contrasts.iter().filter(|_| report.study.is_none()) {

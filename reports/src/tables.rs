@@ -81,6 +81,11 @@ pub(crate) fn scores(report: &Report) -> Table {
         .toned("verdict", "verdict", |cell| (cell_text::verdict(cell), cell_text::tone(cell)))
         .for_views()
         .text("name", "run", |cell| format!("{} · {}", cell.profile, cell.run))
+        .share("chance", "chance", |cell| cell.digest.chance)
+        .toned("state", "", |cell| match cell.complete() {
+            true => (String::new(), Tone::Plain),
+            false => ("INCOMPLETE".to_owned(), Tone::Open),
+        })
         .text("n_of", "N", cell_text::n)
         .text("errors", "errors", cell_text::losses)
         .text("also", "also", cell_text::further_metrics)

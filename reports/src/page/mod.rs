@@ -79,6 +79,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
         "page.html",
         context! {
             measured => about::measured(report, &ordered),
+            of_paper => report.is_of_paper(),
             published => sections::published(report)?,
             headlines => sections::headlines(report),
             incomplete => !report.complete(),

@@ -20,7 +20,7 @@ use crate::sections;
 use crate::study::{self, Finding};
 use crate::table::{Table, View, ViewColumn, col, interval};
 use crate::tables;
-use crate::terminal::counted;
+use crate::terminal::{counted, percent};
 use crate::tone::Tone;
 
 /// Conclusions of the runs, each in a sentence, and the kinds for their colours: the first expectation of a study, the
@@ -35,8 +35,10 @@ pub(super) fn headlines(report: &Report) -> Vec<Value> {
         let more = counted(contrasts.len() - SENTENCES, "more comparison");
         lines.push(context! { kind => "apart", text => format!("{more} below") });
     }
-    if lines.is_empty() || report.cells.iter().any(|cell| cell.paper.is_some()) {
+    if report.is_of_paper() {
         lines.insert(0, beside_published(report));
+    } else if lines.is_empty() {
+        lines.extend(report.cells.iter().take(SENTENCES).map(score));
     }
     lines
 }
@@ -56,6 +58,15 @@ fn answer(contrast: &Contrast) -> Value {
         _ => "apart",
     };
     context! { kind, text => visible(&contrast.sentence()) }
+}
+
+/// A score, where there is nothing to hold it against.
+fn score(cell: &Cell) -> Value {
+    let value = cell.score().map_or_else(|| "no score".to_owned(), percent);
+    let interval = cell.interval.map(|(low, high)| format!(" (95 %: {} to {})", percent(low), percent(high)));
+    let samples = counted(cell.summary.headline().n, "sample");
+    let text = format!("{}: {value}{}, {samples}", cell.title, interval.unwrap_or_default());
+    context! { kind => "apart", text => visible(&text) }
 }
 
 /// How many scores are as published.
@@ -78,12 +89,7 @@ fn beside_published(report: &Report) -> Value {
         (0, 1..) => "reproduced",
         _ => "apart",
     };
-    let text = if report.cells.iter().any(|cell| cell.paper.is_some()) {
-        format!("Published scores: {}", parts.join(", "))
-    } else {
-        "No published number is named for these runs".to_owned()
-    };
-    context! { kind, text }
+    context! { kind, text => format!("Published scores: {}", parts.join(", ")) }
 }
 
 /// The tables by name; columns of tool use that stand beside the scores are left out.
@@ -238,18 +244,17 @@ pub(super) fn unread(report: &Report) -> Vec<Value> {
 
 /// The scores in the columns that fit a page; the exported table has all.
 pub(super) fn scores(report: &Report) -> Value {
-    let mut view = tables::scores(report).view(&[
+    let score = [
         col("split"),
         col("name"),
         col("score_percent").or("-"),
         interval("low_percent", "high_percent", "95 %"),
         col("n_of").flush(true),
-        col("published_percent"),
-        col("difference").flush(true),
-        col("errors"),
-        col("also"),
-        col("judged"),
-    ]);
+    ];
+    let rest = [col("errors"), col("also"), col("judged")];
+    let paper = [col("published_percent"), col("difference").flush(true)];
+    let beside = if report.is_of_paper() { &paper[..] } else { &[col("chance")][..] };
+    let mut view = tables::scores(report).view(&[&score, beside, &rest].concat());
     report.not_run.iter().for_each(|split| view.push([("split", split), ("judged", "not run")]));
     html(&view)
 }

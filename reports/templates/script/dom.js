@@ -41,4 +41,10 @@
 
   const option = (value, name = value) => make("option", { value }, name);
   const rounded = (value) => Math.round(value * 100) / 100;
-  const seconds = (value) => (Number.isFinite(value) ? `${rounded(value)} s` : "?");
+  const clock = (value) => {
+    const [hours, rest] = [Math.floor(value / 3600), [Math.floor(value / 60) % 60, Math.floor(value) % 60]];
+    return (hours ? [hours, ...rest] : rest).map((part, at) => (at ? String(part).padStart(2, "0") : part)).join(":");
+  };
+  // Of a video from this length on also as a player shows them.
+  const LONG_VIDEO = 600;
+  const seconds = (value) => (Number.isFinite(value) ? `${rounded(value)} s` + (value >= LONG_VIDEO ? ` (${clock(value)})` : "") : "?");

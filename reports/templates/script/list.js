@@ -28,7 +28,7 @@
       return rows;
     }
 
-    find(name, run) { return this.rows.find((row) => this.run(row).name === run && this.name(row) === name); }
+    find(name, run) { return this.rows.find((row) => (!run || this.run(row).name === run) && this.name(row) === name); }
 
     // The answer that a row is compared with: that of a named run, or of the first run of its split.
     partner(row, against) {
@@ -86,12 +86,12 @@
 
   // What the columns show and are sorted by, in the order of their titles.
   const COLUMNS = [
-    ["sample", (all, row) => all.uid(row)], ["split", (all, row) => all.run(row).split], ["run", (all, row) => all.run(row).name],
-    ["result", (all, row) => all.result(row)], ["notes", (all, row) => all.notes(row, state.get("against"))],
+    ["sample", (all, row) => all.uid(row)], ["question", (all, row) => all.questions.text[all.columns.question[row]]],
+    ["run", (all, row) => all.run(row).name], ["result", (all, row) => all.result(row)],
     ["answer", (all, row) => all.columns.answer[row]], ["gold", (all, row) => all.questions.gold[all.columns.question[row]]],
-    ["value", (all, row) => all.columns.value[row]], ["calls", (all, row) => all.columns.calls[row]],
+    ["value", (all, row) => all.columns.value[row]], ["notes", (all, row) => all.notes(row, state.get("against"))],
+    ["split", (all, row) => all.run(row).split], ["calls", (all, row) => all.columns.calls[row]],
     ["seconds", (all, row) => all.columns.seconds[row]], ["length", (all, row) => all.columns.length[row]],
-    ["question", (all, row) => all.questions.text[all.columns.question[row]]],
   ];
   const NUMBERS = ["value", "calls", "seconds", "length"];
 

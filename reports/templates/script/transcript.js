@@ -60,7 +60,7 @@
     });
     for (const share of [0, 0.25, 0.5, 0.75, 1]) {
       const tick = draw("text", { class: "tick", x: x(share * length), y: height - 4, "text-anchor": share === 0 ? "start" : share === 1 ? "end" : "middle" });
-      tick.textContent = seconds(Math.round(share * length));
+      tick.textContent = length >= LONG_VIDEO ? clock(share * length) : seconds(Math.round(share * length));
       chart.append(tick);
     }
     const box = make("div", { className: "scroll chart", tabIndex: 0, role: "region", "aria-label": "Over the video" });

@@ -42,7 +42,7 @@
   const option = (value, name = value) => make("option", { value }, name);
   const rounded = (value) => Math.round(value * 100) / 100;
   const clock = (value) => {
-    const [hours, rest] = [Math.floor(value / 3600), [Math.floor(value / 60) % 60, Math.floor(value) % 60]];
+    const whole = Math.round(value), hours = Math.floor(whole / 3600), rest = [Math.floor(whole / 60) % 60, whole % 60];
     return (hours ? [hours, ...rest] : rest).map((part, at) => (at ? String(part).padStart(2, "0") : part)).join(":");
   };
   // Of a video from this length on also as a player shows them.

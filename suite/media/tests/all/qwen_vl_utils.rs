@@ -217,9 +217,9 @@ fn windows_of_files_with_uneven_streams_equal_torchcodec() {
 #[test]
 #[ignore = "needs Python and the ffmpeg program: run by ci/test"]
 fn frames_are_those_of_qwen_vl_utils() {
-    // Videos and what Python makes of them are kept until this program or an environment is another.
+    // Videos and what Python makes of them are kept until what makes them or the environment is another.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("qwen-vl-utils");
-    let (program, python) = (std::env::current_exe().unwrap(), PathBuf::from(python()));
+    let (here, python) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("tests"), PathBuf::from(python()));
     let asked = || {
         VIDEOS.into_iter().flat_map(|name| {
             requests().into_iter().enumerate().map(move |(number, (request, ele))| {
@@ -231,8 +231,9 @@ fn frames_are_those_of_qwen_vl_utils() {
     // ci/setup's, of an environment of its own.
     let packages = python.ancestors().nth(2).map(|environment| environment.join(".peers"));
     let packages = packages.filter(|packages| packages.exists()).unwrap_or_else(|| python.clone());
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference.py");
-    let from = [program, script, packages];
+    let [cases, videos, script] =
+        ["all/qwen_vl_utils.rs", "all/files/mod.rs", "reference.py"].map(|file| here.join(file));
+    let from = [cases, videos, script, packages];
     paravt_files::make_once(&folder, &from, |folder| {
         make_videos(folder);
         let case = |(name, request, ele): (&str, VideoRequest, Value)| {

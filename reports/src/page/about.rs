@@ -68,7 +68,7 @@ fn data(report: &Report, runs: &[&Run], splits: &[String]) -> String {
     let samples = format!("{samples} in {}", counted(runs.len(), "run"));
     let generated = runs.iter().any(|run| is_generated(run));
     let kind = if generated { "; generated data, not comparable with published numbers" } else { "" };
-    format!("{}; {samples}{kind}", splits.join(", "))
+    format!("{}; {samples}{kind}", named(splits, "splits"))
 }
 
 /// Data that was made by a program has a revision of zeros: no repository holds it.

@@ -150,7 +150,11 @@ pub(super) fn study(report: &Report) -> Option<Value> {
     let splits = View { title: format!("{title}, split by split"), ..splits };
     let predicted =
         (!study.predicted.is_empty()).then(|| html(&study::predictions(study).view(&study::PREDICTED)));
-    Some(context! { title, answers, predicted, splits => (splits.rows > 0).then(|| html(&splits)) })
+    // Of one seed the comparisons have said it.
+    let over_seeds = study.scores.iter().any(|score| score.seeds > 1);
+    Some(
+        context! { title, answers, predicted, over_seeds, splits => (splits.rows > 0).then(|| html(&splits)) },
+    )
 }
 
 /// The first expectation of a study, in one sentence.

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::models;
 use crate::question::Question;
+use crate::terminal::counted;
 
 /// The order in which fields stand in a name; all others follow.
 const ORDER: [&str; 8] =
@@ -72,11 +73,11 @@ impl Varying {
             "model" => models::short(&manifest.backend.model).to_owned(),
             "protocol" => format!("protocol {}", manifest.protocol),
             "backend" => manifest.backend.name.clone(),
-            "nframes" => format!("{} frames", plan.nframes),
-            "max_turns" => format!("{} turns", plan.max_turns),
+            "nframes" => counted(plan.nframes, "frame"),
+            "max_turns" => counted(plan.max_turns, "turn"),
             "max_parallel" if plan.max_parallel == 0 => "any calls a turn".to_owned(),
-            "max_parallel" => format!("{} calls a turn", plan.max_parallel),
-            "max_tokens" => format!("{} tokens", plan.max_tokens),
+            "max_parallel" => counted(plan.max_parallel, "call") + " a turn",
+            "max_tokens" => counted(plan.max_tokens as usize, "token"),
             // The probe stands behind every name.
             "probe" => return None,
             _ if field.contains("sha256") || field.starts_with("constants.") => return None,

@@ -57,10 +57,10 @@ impl Factor {
         matches!(self, Self::Tool | Self::Subtitles | Self::More(_))
     }
 
-    /// The fields that have an order in it.
+    /// The field that has an order in it.
     pub(crate) fn fields(&self) -> &[&'static str] {
         match self {
-            Self::Tool => &OF_TOOL,
+            Self::Tool => &["mode"],
             Self::More(name) => std::slice::from_ref(name),
             _ => &[],
         }

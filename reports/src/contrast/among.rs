@@ -30,10 +30,10 @@ pub(crate) fn among(runs: &[Side<'_>]) -> Vec<Contrast> {
         // Runs without a sample in common have nothing to compare; the rest of the report stands.
         let mut pair = Pair::of([(first, &runs[first]), (second, &runs[second])]).ok()?;
         if pair.factor.is_ordered() {
-            // What the two share, where other runs have something else.
+            // What the two share, where other runs have something else: B has the tool, and the settings of it.
             let own = pair.factor.fields().iter().copied();
             let apart: Vec<&str> = own.chain(pair.also.iter().map(|one| one.name.as_str())).collect();
-            let context = varying.name(runs[pair.positions[0]].manifest, &apart);
+            let context = varying.name(runs[pair.positions[1]].manifest, &apart);
             pair.question.extend(context.map(|context| format!(" ({context})")));
         }
         Some(pair)

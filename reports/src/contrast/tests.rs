@@ -157,6 +157,16 @@ fn runs_that_differ_in_one_thing_are_compared() {
             "direct · owner/m2 − direct · owner/m1",
         ]
     );
+    // Two ways to call are two answers about the tool, and no mean of both.
+    let one_call = run(|run| run.plan.max_parallel = 1);
+    assert_eq!(
+        questions(&[run(no_tool), one_call, run(|run| run.plan.max_parallel = 5)]),
+        [
+            "With the tool against without it (1 call a turn)",
+            "With the tool against without it (5 calls a turn)",
+            "5 calls a turn against 1 (with tool)",
+        ]
+    );
     // Nothing is left out: what differs in more than one thing is compared as well.
     assert_eq!(questions(&[named("m1", no_tool), named("m2", |_| {})]), ["With the tool against without it"]);
 }

@@ -3,7 +3,7 @@
 //! Field names and rules are those of evaleval/every_eval_ever 9bce413 `every_eval_ever/schemas/*.json`; all values of
 //! `additional_details`, `details`, `metadata` and of a tool call's `arguments` are strings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use paravt_files::{sha256, sha256_file};
 use paravt_suite::message::Role;
@@ -85,8 +85,9 @@ fn aggregate(evaluation: &Evaluation<'_>, id: &str, developer: &str, model: &str
     let manifest = &evaluation.run.manifest;
     let deployment =
         if IN_PROCESS.contains(&manifest.backend.name.as_str()) { "self_deployed" } else { "unknown" };
+    let generation = generation(evaluation);
     let results: Vec<Value> =
-        evaluation.summary().metrics.iter().map(|metric| result(evaluation, metric)).collect();
+        evaluation.summary().metrics.iter().map(|metric| result(evaluation, metric, &generation)).collect();
     json!({
         "schema_version": SCHEMA,
         "evaluation_id": id,
@@ -119,7 +120,7 @@ fn result_id(evaluation: &Evaluation<'_>, metric: &str) -> String {
     format!("{}/{metric}", evaluation.task())
 }
 
-fn result(evaluation: &Evaluation<'_>, metric: &MetricValue) -> Value {
+fn result(evaluation: &Evaluation<'_>, metric: &MetricValue, generation: &Value) -> Value {
     let (task, cell) = (&evaluation.run.manifest.task, &evaluation.cell);
     let is_headline = metric.name == evaluation.summary().headline().name;
     let interval = match metric.over {
@@ -152,7 +153,7 @@ fn result(evaluation: &Evaluation<'_>, metric: &MetricValue) -> Value {
             "max_score": 1.0,
         },
         "score_details": { "score": metric.value, "uncertainty": uncertainty, "details": strings(details) },
-        "generation_config": generation(evaluation),
+        "generation_config": generation,
     })
 }
 
@@ -181,8 +182,12 @@ fn generation(evaluation: &Evaluation<'_>) -> Value {
         "top_k": plan.request.sampling.top_k,
         "max_tokens": plan.max_tokens,
     });
-    if manifest.offers_tool {
-        arguments["agentic_eval_config"] = json!({ "available_tools": [{ "name": "crop_video" }] });
+    // The manifest names no tool; what was called is known by its name.
+    let said = evaluation.run.records.iter().flat_map(conversation::of);
+    let called: BTreeSet<String> = said.flat_map(|said| said.calls).map(|call| call.name).collect();
+    if manifest.offers_tool && !called.is_empty() {
+        let tools: Vec<Value> = called.iter().map(|name| json!({ "name": name })).collect();
+        arguments["agentic_eval_config"] = json!({ "available_tools": tools });
     }
     json!({ "generation_args": arguments, "additional_details": strings(evaluation.plan()) })
 }

@@ -115,6 +115,18 @@ fn code_of_the_model_runs_and_the_run_is_replayed() {
     ok(with_code(replay));
     assert_eq!(stable_records(&again.join("videomme")), records);
     assert_eq!(server.requests.load(Ordering::Relaxed), 6);
+
+    let exported = dir.path().join("exported");
+    let mut command = bench();
+    command.args(["export", "--to", "eee", "--model", "x/y"]).arg(&out).arg("--out").arg(&exported);
+    ok(command);
+    let mut entries = std::fs::read_dir(exported.join("data/videomme/x/y")).unwrap();
+    let file = entries.find_map(|entry| {
+        Some(entry.unwrap().path()).filter(|path| path.extension() == Some("json".as_ref()))
+    });
+    let file: serde_json::Value = serde_json::from_slice(&std::fs::read(file.unwrap()).unwrap()).unwrap();
+    let arguments = &file["evaluation_results"][0]["generation_config"]["generation_args"];
+    assert_eq!(arguments["agentic_eval_config"]["available_tools"], serde_json::json!([{"name": "python"}]));
 }
 
 /// An episode of [`looks`].

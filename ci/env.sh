@@ -7,7 +7,8 @@ export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$cache/target}"
 # Cargo takes what it compiled in another checkout for up to date if it is newer than the files of this one. Where the
 # checkout changes, our own crates are compiled again and their dependencies stay.
 checkout="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-if [ -d "$CARGO_TARGET_DIR" ] && [ "$(cat "$CARGO_TARGET_DIR/checkout" 2>/dev/null)" != "$checkout" ]; then
+if [ "$(cat "$CARGO_TARGET_DIR/checkout" 2>/dev/null)" != "$checkout" ]; then
+  mkdir -p "$CARGO_TARGET_DIR"
   find "$CARGO_TARGET_DIR" -maxdepth 4 -path '*/.fingerprint/paravt-*' -prune -exec rm -r {} +
   echo "$checkout" >"$CARGO_TARGET_DIR/checkout"
 fi

@@ -147,10 +147,15 @@ impl Report {
         Self::of(counted.into_iter().collect::<Result<_, _>>()?, paper_row)
     }
 
-    /// Whether a published number stands beside one of the runs, or could: the page says nothing of the paper otherwise.
+    /// Whether a published number stands beside one of the runs.
+    pub(crate) fn is_beside_published(&self) -> bool {
+        self.cells.iter().any(|cell| cell.paper.is_some())
+    }
+
+    /// Whether a number or a claim of the paper is judged by the runs: a report says nothing of the paper otherwise.
     pub(crate) fn is_of_paper(&self) -> bool {
         let judged = |claim: &Judged| !matches!(claim.verdict, Verdict::NotRun | Verdict::NotComparable(_));
-        self.cells.iter().any(|cell| cell.paper.is_some()) || self.claims.iter().any(judged)
+        self.is_beside_published() || self.claims.iter().any(judged)
     }
 
     /// Builds the report of run directories, or folders of them. Records are counted up a part at a time, so that runs of

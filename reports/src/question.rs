@@ -57,12 +57,12 @@ impl Factor {
         matches!(self, Self::Tool | Self::Subtitles | Self::More(_))
     }
 
-    /// The field that has an order in it.
-    pub(crate) fn fields(&self) -> &[&'static str] {
+    /// The field of a run's manifest that it is about.
+    pub(crate) fn field(&self) -> Option<&str> {
         match self {
-            Self::Tool => &["mode"],
-            Self::More(name) => std::slice::from_ref(name),
-            _ => &[],
+            Self::Tool => Some("mode"),
+            Self::Subtitles | Self::Nothing => None,
+            factor => Some(factor.name()),
         }
     }
 
@@ -133,13 +133,8 @@ impl Question {
 
     /// The fields in which the runs of this comparison differ.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
-        let own = match &self.factor {
-            Factor::Tool => Some("mode"),
-            Factor::Subtitles | Factor::Nothing => None,
-            factor => Some(factor.name()),
-        };
         let also = self.also.iter().map(|one| one.name.as_str()).filter(|name| !is_of_samples(name));
-        own.into_iter().chain(also)
+        self.factor.field().into_iter().chain(also)
     }
 
     /// The comparison in words, B first; `names` are those of A and B.

@@ -31,8 +31,8 @@ pub(crate) fn among(runs: &[Side<'_>]) -> Vec<Contrast> {
         let mut pair = Pair::of([(first, &runs[first]), (second, &runs[second])]).ok()?;
         if pair.factor.is_ordered() {
             // What the two share, where other runs have something else: B has the tool, and the settings of it.
-            let own = pair.factor.fields().iter().copied();
-            let apart: Vec<&str> = own.chain(pair.also.iter().map(|one| one.name.as_str())).collect();
+            let also = pair.also.iter().map(|one| one.name.as_str());
+            let apart: Vec<&str> = pair.factor.field().into_iter().chain(also).collect();
             let context = varying.name(runs[pair.positions[1]].manifest, &apart);
             pair.question.extend(context.map(|context| format!(" ({context})")));
         }

@@ -35,7 +35,7 @@ pub(super) fn headlines(report: &Report) -> Vec<Value> {
         let more = counted(contrasts.len() - SENTENCES, "more comparison");
         lines.push(context! { kind => "apart", text => format!("{more} below") });
     }
-    if report.is_of_paper() {
+    if report.is_beside_published() {
         lines.insert(0, beside_published(report));
     } else if lines.is_empty() {
         lines.extend(report.cells.iter().take(SENTENCES).map(score));

@@ -173,12 +173,12 @@ fn append(table: &mut Table, batch: &RecordBatch) -> Result<(), Problem> {
     for row in 0..batch.num_rows() {
         let schema = batch.schema_ref();
         let cells = schema.fields().iter().zip(batch.columns());
-        let number = table.rows.len();
-        let Table { budget, pictures, .. } = &mut *table;
         let cells = cells.map(|(field, column)| {
-            budget.take(field.name().len())?;
-            let is_picture = pictures.as_ref() == Some(field.name());
-            let value = if is_picture { picture(column, row, number)? } else { cell(column, row, budget)? };
+            table.budget.take(field.name().len())?;
+            let value = match table.is_picture(field.name()) {
+                true => picture(column, row, table.rows.len())?,
+                false => cell(column, row, &mut table.budget)?,
+            };
             Ok((field.name().clone(), value))
         });
         let row = cells.collect::<Result<_, Problem>>()?;

@@ -182,12 +182,14 @@ fn generation(evaluation: &Evaluation<'_>) -> Value {
         "top_k": plan.request.sampling.top_k,
         "max_tokens": plan.max_tokens,
     });
-    // The manifest names no tool; what was called is known by its name.
-    let said = evaluation.run.records.iter().flat_map(conversation::of);
-    let called: BTreeSet<String> = said.flat_map(|said| said.calls).map(|call| call.name).collect();
-    if manifest.offers_tool && !called.is_empty() {
-        let tools: Vec<Value> = called.iter().map(|name| json!({ "name": name })).collect();
-        arguments["agentic_eval_config"] = json!({ "available_tools": tools });
+    if manifest.offers_tool {
+        // The manifest names no tool; its calls do.
+        let said = evaluation.run.records.iter().flat_map(conversation::of);
+        let called: BTreeSet<String> = said.flat_map(|said| said.calls).map(|call| call.name).collect();
+        if !called.is_empty() {
+            let tools: Vec<Value> = called.iter().map(|name| json!({ "name": name })).collect();
+            arguments["agentic_eval_config"] = json!({ "available_tools": tools });
+        }
     }
     json!({ "generation_args": arguments, "additional_details": strings(evaluation.plan()) })
 }

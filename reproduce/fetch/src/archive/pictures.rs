@@ -59,14 +59,14 @@ fn picture(
     seen: &mut HashSet<String>,
     extraction: &mut Extraction<'_>,
 ) -> Result<(), Stop> {
-    let row_name = format!("row {row}");
-    let (Some(name), Ok(bytes)) = (picture_name(text), STANDARD.decode(text)) else {
-        extraction.refuse(row_name.as_bytes(), "no JPEG, PNG or WebP in base64");
-        return Ok(());
-    };
-    if !seen.insert(name.clone()) {
+    let name = picture_name(text);
+    if name.as_ref().is_some_and(|name| !seen.insert(name.clone())) {
         return Ok(());
     }
+    let (Some(name), Ok(bytes)) = (name, STANDARD.decode(text)) else {
+        extraction.refuse(format!("row {row}").as_bytes(), "no JPEG, PNG or WebP in base64");
+        return Ok(());
+    };
     let name = name.as_bytes();
     let place = extraction.place(name, false).map_err(|reason| Stop::Archive(reason.to_owned()))?;
     let place = place.ok_or_else(|| Stop::Archive("a picture has no place".to_owned()))?;

@@ -52,7 +52,7 @@ fn links_lead_somewhere(folder: &Path) {
     let page = std::fs::read_to_string(folder.join("index.html")).unwrap();
     let links: Vec<&str> = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     let files: Vec<&&str> = links.iter().filter(|link| !link.starts_with('#')).collect();
-    assert!(files.len() > 8, "{links:?}");
+    assert!(files.len() > 9, "{links:?}");
     files.iter().for_each(|file| assert!(folder.join(file).is_file(), "{file}"));
     let sections: Vec<&&str> = links.iter().filter(|link| link.starts_with('#')).collect();
     sections.iter().for_each(|link| assert!(page.contains(&format!("id=\"{}\"", &link[1..])), "{link}"));

@@ -113,11 +113,11 @@ pub struct TaskSpec {
     pub title: String,
     /// Repository of the files.
     pub hub: HubSource,
-    /// Rows of the published file.
+    /// Rows of the published file; 0 where their number is not known, and what a file holds is what counts.
     pub expected_rows: usize,
     /// Rows that count under the `paper` profile where they differ (MMVU: 625 of 1,000).
     pub paper_rows: usize,
-    /// Distinct videos.
+    /// Distinct videos; 0 as for the rows.
     pub expected_videos: usize,
     pub metric: Metric,
     /// Breakdowns in the order of the official report.

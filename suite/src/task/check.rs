@@ -179,6 +179,8 @@ fn rows_found(check: &mut DataCheck, spec: &TaskSpec, dataset: &Dataset, provide
     }
     if check.rows == 0 {
         check.findings.push(Finding::NoRows { reason: dataset.empty.clone().unwrap_or_default() });
+    } else if spec.expected_rows == 0 {
+        check.expected_rows = check.rows;
     } else if check.rows != spec.expected_rows {
         let (found, published) = (check.rows, spec.expected_rows);
         check.findings.push(Finding::Rows { found, published, provider });
@@ -216,7 +218,9 @@ fn videos_found(
     let is_usable = |files: &&Vec<PathBuf>| !files.iter().any(|file| unusable.contains(file));
     check.usable_rows = asked.iter().filter(is_usable).count();
     let provider = provided_by(spec, &media_files(spec, false));
-    if check.videos != spec.expected_videos {
+    if spec.expected_videos == 0 {
+        check.expected_videos = check.videos;
+    } else if check.videos != spec.expected_videos {
         let (named, published) = (check.videos, spec.expected_videos);
         check.findings.push(Finding::VideosNamed { named, published });
     }

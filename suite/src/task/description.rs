@@ -67,8 +67,10 @@ pub struct Doubtful {
 struct Written {
     name: String,
     title: String,
+    #[serde(default)]
     expected_rows: usize,
     paper_rows: Option<usize>,
+    #[serde(default)]
     expected_videos: usize,
     metric: Metric,
     hub: HubSource,

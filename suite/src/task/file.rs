@@ -97,8 +97,6 @@ fn with_defaults(mut table: toml::Table, columns: &Columns) -> Result<toml::Tabl
     let annotations = files.ok_or("layout.annotations: expected a list of files")?.join(", ");
     for (field, value) in [
         ("title", toml::Value::from(name)),
-        ("expected_rows", 0.into()),
-        ("expected_videos", 0.into()),
         ("metric", toml::Value::try_from(columns.metric()).map_err(|error| error.to_string())?),
     ] {
         table.entry(field).or_insert(value);

@@ -32,6 +32,7 @@ static SPLITS: &[&[&Benchmark]] = &[
     paravt_task_extremewhen::SPLITS,
     paravt_task_timelens::SPLITS,
     paravt_task_cgbench::SPLITS,
+    paravt_task_timescope::SPLITS,
 ];
 
 /// Every split: those of the paper's table in its order, then others.

@@ -161,7 +161,8 @@ fn listed(specs: &[&TaskSpec], detail: Detail) -> Text {
     let width = specs.iter().map(|spec| spec.name.len()).max().unwrap_or_default();
     text.line(format!("{:<width$} {:<27} {:>5} {:>6} metric", "task", "benchmark", "rows", "videos"));
     for spec in specs {
-        let (rows, videos) = (spec.expected_rows, spec.expected_videos);
+        let known = |count: usize| if count == 0 { "?".to_owned() } else { count.to_string() };
+        let (rows, videos) = (known(spec.expected_rows), known(spec.expected_videos));
         let metric = spec.metric.label();
         text.line(format!("{:<width$} {:<27} {rows:>5} {videos:>6} {metric}", spec.name, spec.title));
         if detail == Detail::Full {

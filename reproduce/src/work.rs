@@ -35,7 +35,9 @@ pub trait Work: Any + Debug + Send + Sync {
     fn title(&self) -> String;
 
     /// What its result is kept under; `None` for work that is done every time.
-    fn key(&self) -> Option<Key>;
+    fn key(&self) -> Option<Key> {
+        None
+    }
 
     /// What it is for.
     fn role(&self) -> Role {

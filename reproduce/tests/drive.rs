@@ -1,6 +1,9 @@
 //! The driver with a host that answers by itself: what runs, what is kept, what is redone, and servers that die.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../engines/tests/standin/mod.rs"]
+mod standin;
+
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,12 +14,12 @@ use paravt_reproduce::driver::{
     Answers, Check, Evaluation, Event, Host, Observer, Options, Outcome, Reporting, run,
 };
 use paravt_reproduce::graph::{Graph, Stage};
-use paravt_reproduce::{Fetch, GraphOptions, Recipe};
+use paravt_reproduce::{Error, Fetch, GraphOptions, Recipe};
 use paravt_suite::frames::CachedFrames;
 use paravt_train::Compute;
 
 /// Writes a file for each evaluation and notes everything.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Noting {
     calls: Vec<String>,
     probes: Vec<String>,
@@ -153,6 +156,21 @@ fn options(only: &[&str]) -> Options {
     }
 }
 
+/// What a run did.
+#[derive(Debug)]
+struct Driven {
+    ended: Outcome,
+    host: Noting,
+    lines: Vec<String>,
+}
+
+/// Runs what the options select of a graph.
+fn drive(graph: &Graph, options: &Options, mut host: Noting) -> std::result::Result<Driven, Error> {
+    let mut lines = Lines::default();
+    let ended = run(graph, options, &mut host, &mut lines)?;
+    Ok(Driven { ended, host, lines: lines.0 })
+}
+
 fn recipe(folder: &Path, serve: &str) -> Recipe {
     let text = format!(
         "extends = \"served\"\nname = \"small\"\ntitle = \"small\"\nmodel = \"owner/model\"\npaper_row = \"ParaVT-8B\"\n\
@@ -173,25 +191,23 @@ fn own(folder: &Path) -> Graph {
 fn stages_run_once_and_are_selected_by_name_and_split() {
     let folder = tempfile::tempdir().unwrap();
     let graph = own(folder.path());
-    let (mut host, mut lines) = (Noting::default(), Lines::default());
-    assert_eq!(run(&graph, &options(&["mlvu"]), &mut host, &mut lines).unwrap(), Outcome::Complete);
+    let Driven { ended, host, .. } = drive(&graph, &options(&["mlvu"]), Noting::default()).unwrap();
+    assert_eq!(ended, Outcome::Complete);
     assert_eq!(host.calls, ["Protocol", "Data", "Backend", "with-tool-mlvu mlvu by flags", "report of 1"]);
-    let (mut host, mut lines) = (Noting::default(), Lines::default());
-    assert_eq!(run(&graph, &options(&[]), &mut host, &mut lines).unwrap(), Outcome::Complete);
+    let Driven { ended, host, lines } = drive(&graph, &options(&[]), Noting::default()).unwrap();
+    assert_eq!(ended, Outcome::Complete);
     assert_eq!(host.calls[3..], ["with-tool-charades charades by flags", "report of 2"]);
-    assert_eq!(lines.0, ["with-tool-mlvu kept", "with-tool-charades started", "with-tool-charades ended"]);
+    assert_eq!(lines, ["with-tool-mlvu kept", "with-tool-charades started", "with-tool-charades ended"]);
 
-    let (mut host, mut lines) = (Noting::default(), Lines::default());
     let from = Options { from: Some("with-tool-charades".to_owned()), ..options(&[]) };
-    run(&graph, &from, &mut host, &mut lines).unwrap();
+    let Driven { lines, .. } = drive(&graph, &from, Noting::default()).unwrap();
     let again = "with-tool-charades discarded: asked to do it again";
     assert_eq!(
-        lines.0,
+        lines,
         [again, "with-tool-mlvu kept", "with-tool-charades started", "with-tool-charades ended"]
     );
     let until = Options { until: Some("data".to_owned()), ..options(&[]) };
-    let mut host = Noting::default();
-    run(&graph, &until, &mut host, &mut Lines::default()).unwrap();
+    let Driven { host, .. } = drive(&graph, &until, Noting::default()).unwrap();
     assert_eq!(host.calls, ["Protocol", "Data"]);
     for wrong in [
         Options { until: Some("x".to_owned()), ..options(&[]) },
@@ -199,8 +215,7 @@ fn stages_run_once_and_are_selected_by_name_and_split() {
         Options { redo: vec!["x".to_owned()], ..options(&[]) },
         options(&["x"]),
     ] {
-        let error =
-            run(&graph, &wrong, &mut Noting::default(), &mut Lines::default()).unwrap_err().to_string();
+        let error = drive(&graph, &wrong, Noting::default()).unwrap_err().to_string();
         assert!(error.contains("no stage `x`; there are protocol, data, serve, with-tool-mlvu"), "{error}");
     }
 }
@@ -210,14 +225,13 @@ fn stages_run_once_and_are_selected_by_name_and_split() {
 fn redone_stages_are_moved_with_their_dependants_up_to_until() {
     let folder = tempfile::tempdir().unwrap();
     let graph = own(folder.path());
-    run(&graph, &options(&[]), &mut Noting::default(), &mut Lines::default()).unwrap();
+    drive(&graph, &options(&[]), Noting::default()).unwrap();
     let redone = |redo: &str, until: Option<&str>, yes| {
         let redo = vec![redo.to_owned()];
         let options = Options { redo, yes, until: until.map(str::to_owned), ..options(&[]) };
-        let mut lines = Lines::default();
-        let ended = run(&graph, &options, &mut Noting::default(), &mut lines);
-        let started = lines.0.iter().filter_map(|line| line.strip_suffix(" started").map(str::to_owned));
-        ended.map(|_| started.collect::<Vec<_>>()).map_err(|error| error.to_string())
+        let lines = drive(&graph, &options, Noting::default()).map_err(|error| error.to_string())?.lines;
+        let started = lines.iter().filter_map(|line| line.strip_suffix(" started").map(str::to_owned));
+        Ok::<_, String>(started.collect::<Vec<_>>())
     };
     // A split; a stage without a result of its own, which the evaluations build on; the same before them.
     assert_eq!(redone("mlvu", None, false).unwrap(), ["with-tool-mlvu"]);
@@ -246,13 +260,12 @@ fn a_stop_that_a_stage_did_not_notice_ends_the_recipe() {
     let folder = tempfile::tempdir().unwrap();
     let graph = own(folder.path());
     assert_eq!(graph.standing(false), "");
-    let mut host = Noting { stops: true, ..Noting::default() };
-    let ended = run(&graph, &options(&[]), &mut host, &mut Lines::default());
-    assert_eq!(ended.unwrap(), Outcome::Interrupted);
+    let stopped = Noting { stops: true, ..Noting::default() };
+    let Driven { ended, host, .. } = drive(&graph, &options(&[]), stopped).unwrap();
+    assert_eq!(ended, Outcome::Interrupted);
     assert_eq!(host.calls.last().unwrap(), "with-tool-mlvu mlvu by flags");
-    let mut lines = Lines::default();
-    run(&graph, &options(&[]), &mut Noting::default(), &mut lines).unwrap();
-    assert_eq!(lines.0[..2], ["with-tool-mlvu kept", "with-tool-charades started"]);
+    let Driven { lines, .. } = drive(&graph, &options(&[]), Noting::default()).unwrap();
+    assert_eq!(lines[..2], ["with-tool-mlvu kept", "with-tool-charades started"]);
     assert_eq!(graph.standing(false), "\n2 of 2 results are there and kept\n");
 }
 
@@ -260,20 +273,23 @@ fn a_stop_that_a_stage_did_not_notice_ends_the_recipe() {
 fn an_incomplete_evaluation_is_resumed_and_a_dead_server_stops_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     let graph = own(folder.path());
-    let mut host = Noting { outcomes: vec![Outcome::Incomplete, Outcome::Complete], ..Noting::default() };
-    assert_eq!(run(&graph, &options(&[]), &mut host, &mut Lines::default()).unwrap(), Outcome::Incomplete);
+    let outcomes = vec![Outcome::Incomplete, Outcome::Complete];
+    let Driven { ended, host, .. } =
+        drive(&graph, &options(&[]), Noting { outcomes, ..Noting::default() }).unwrap();
+    assert_eq!(ended, Outcome::Incomplete);
     assert_eq!(graph.standing(false), "\n1 of 2 results are there and kept\n  with-tool-mlvu: continued\n");
     assert_eq!(host.calls.len(), 6);
-    let mut host = Noting { outcomes: vec![Outcome::Down], ..Noting::default() };
-    let mut lines = Lines::default();
-    assert_eq!(run(&graph, &options(&[]), &mut host, &mut lines).unwrap(), Outcome::Down);
-    assert!(lines.0.contains(&"with-tool-charades kept".to_owned()), "{:?}", lines.0);
+    let down = Noting { outcomes: vec![Outcome::Down], ..Noting::default() };
+    let Driven { ended, lines, .. } = drive(&graph, &options(&[]), down).unwrap();
+    assert_eq!(ended, Outcome::Down);
+    assert!(lines.contains(&"with-tool-charades kept".to_owned()), "{lines:?}");
 
     let folder = tempfile::tempdir().unwrap();
     let graph = own(folder.path());
     for (outcome, calls) in [(Outcome::Down, 5), (Outcome::Interrupted, 4)] {
-        let mut host = Noting { outcomes: vec![outcome], ..Noting::default() };
-        assert_eq!(run(&graph, &options(&[]), &mut host, &mut Lines::default()).unwrap(), outcome);
+        let host = Noting { outcomes: vec![outcome], ..Noting::default() };
+        let Driven { ended, host, .. } = drive(&graph, &options(&[]), host).unwrap();
+        assert_eq!(ended, outcome);
         assert_eq!(host.calls.len(), calls, "{:?}", host.calls);
     }
 }
@@ -282,13 +298,12 @@ fn an_incomplete_evaluation_is_resumed_and_a_dead_server_stops_the_rest() {
 fn records_of_a_server_survive_damage_and_another_version() {
     let folder = tempfile::tempdir().unwrap();
     let graph = own(folder.path());
-    run(&graph, &options(&[]), &mut Noting::default(), &mut Lines::default()).unwrap();
+    drive(&graph, &options(&[]), Noting::default()).unwrap();
     let (stage, _, at) = graph.evaluations().next().unwrap();
     std::fs::write(at.join("records"), "changed").unwrap();
     std::fs::write(at.join("more"), "kept").unwrap();
-    let mut lines = Lines::default();
-    run(&graph, &options(&[]), &mut Noting::default(), &mut lines).unwrap();
-    assert_eq!(lines.0[0], format!("{} started", stage.name()));
+    let Driven { lines, .. } = drive(&graph, &options(&[]), Noting::default()).unwrap();
+    assert_eq!(lines[0], format!("{} started", stage.name()));
     assert!(at.join("more").is_file(), "nothing is thrown away");
 }
 
@@ -328,26 +343,23 @@ fn a_server_that_dies_is_restarted_and_the_evaluation_continues() {
     let folder = tempfile::tempdir().unwrap();
     let graph = listening(folder.path());
     let pid = folder.path().join("out/servers/server-0.pid");
-    let mut host =
-        Noting { outcomes: vec![Outcome::Incomplete], kill: Some(pid.clone()), ..Noting::default() };
-    let mut lines = Lines::default();
-    assert_eq!(run(&graph, &options(&[]), &mut host, &mut lines).unwrap(), Outcome::Complete);
+    let kills = Noting { outcomes: vec![Outcome::Incomplete], kill: Some(pid.clone()), ..Noting::default() };
+    let Driven { ended, host, lines } = drive(&graph, &options(&[]), kills).unwrap();
+    assert_eq!(ended, Outcome::Complete);
     let evaluated: Vec<_> =
         host.calls.iter().filter(|call| call.contains("1 servers of owner/model")).collect();
     assert_eq!(evaluated.len(), 3, "one of the two evaluations twice: {:?}", host.calls);
     assert_eq!(host.probes.len(), 2);
-    let said = |text: &str| lines.0.iter().any(|line| line.contains(text));
-    assert!(said("signal: 9") && said("starting the servers again"), "{:?}", lines.0);
+    let said = |text: &str| lines.iter().any(|line| line.contains(text));
+    assert!(said("signal: 9") && said("starting the servers again"), "{lines:?}");
     assert!(!pid.exists(), "the last server is stopped");
 
     // Incomplete for another reason: the servers are well.
     let folder = tempfile::tempdir().unwrap();
     let graph = listening(folder.path());
-    let mut host = Noting { outcomes: vec![Outcome::Incomplete], ..Noting::default() };
-    assert_eq!(
-        run(&graph, &options(&["mlvu"]), &mut host, &mut Lines::default()).unwrap(),
-        Outcome::Incomplete
-    );
+    let incomplete = Noting { outcomes: vec![Outcome::Incomplete], ..Noting::default() };
+    let Driven { ended, host, .. } = drive(&graph, &options(&["mlvu"]), incomplete).unwrap();
+    assert_eq!(ended, Outcome::Incomplete);
     assert_eq!(host.probes.len(), 1);
 }
 
@@ -361,17 +373,15 @@ fn evaluations_of_a_model_share_their_servers() {
     let runs = "run = [\"with-tool\", { name = \"no-tool\", mode = \"direct\" }]\nsplit";
     std::fs::write(&file, text.replacen("split", runs, 1)).unwrap();
     let graph = Recipe::load(file.to_str().unwrap()).unwrap().graph(&GraphOptions::new(&out)).unwrap();
-    let mut host = Noting::default();
-    let mut lines = Lines::default();
-    run(&graph, &options(&[]), &mut host, &mut lines).unwrap();
+    let Driven { host, .. } = drive(&graph, &options(&[]), Noting::default()).unwrap();
     let evaluated = host.calls.iter().filter(|call| call.contains("1 servers"));
     assert_eq!((evaluated.count(), host.probes.len()), (4, 1), "{:?}", host.calls);
     assert!(!out.join("servers/server-0.pid").exists());
     // Servers of an evaluation that is incomplete may be at fault; one that was asked to stop leaves none behind.
     let again = |outcomes, stops| {
-        let mut host = Noting { outcomes, stops, ..Noting::default() };
-        let redo = vec!["mlvu".to_owned()];
-        run(&graph, &Options { redo, ..options(&[]) }, &mut host, &mut Lines::default()).unwrap();
+        let options = Options { redo: vec!["mlvu".to_owned()], ..options(&[]) };
+        let Driven { host, .. } =
+            drive(&graph, &options, Noting { outcomes, stops, ..Noting::default() }).unwrap();
         host.probes.len()
     };
     assert_eq!(again(vec![Outcome::Incomplete], false), 2);
@@ -405,8 +415,8 @@ fn table(folder: &Path, rows: &[&str]) -> Graph {
 fn a_table_does_once_what_its_rows_share_and_goes_on_without_a_row_that_fails() {
     let folder = tempfile::tempdir().unwrap();
     let graph = table(folder.path(), &[]);
-    let (mut host, mut lines) = (Noting::default(), Lines::default());
-    assert_eq!(run(&graph, &options(&[]), &mut host, &mut lines).unwrap(), Outcome::Incomplete);
+    let Driven { ended, host, lines } = drive(&graph, &options(&[]), Noting::default()).unwrap();
+    assert_eq!(ended, Outcome::Incomplete);
     let expected = [
         "Protocol",
         "fetch 2",
@@ -422,8 +432,8 @@ fn a_table_does_once_what_its_rows_share_and_goes_on_without_a_row_that_fails() 
     ];
     assert_eq!(host.calls, expected, "the splits are fetched once, each model by its row");
     assert_eq!(host.probes.len(), 2, "a server for each row");
-    let failed: Vec<&String> = lines.0.iter().filter(|line| line.contains("is given up")).collect();
-    let [failed] = &failed[..] else { panic!("{:?}", lines.0) };
+    let failed: Vec<&String> = lines.iter().filter(|line| line.contains("is given up")).collect();
+    let [failed] = &failed[..] else { panic!("{lines:?}") };
     assert!(
         failed.starts_with("two.with-tool-mlvu failed, its row is given up") && failed.contains("no memory"),
         "{failed}"
@@ -431,22 +441,15 @@ fn a_table_does_once_what_its_rows_share_and_goes_on_without_a_row_that_fails() 
 
     // One row alone, as on a machine of its own, and by its name among the others: what is done is kept.
     let alone = table(folder.path(), &["three"]);
-    let mut lines = Lines::default();
-    assert_eq!(run(&alone, &options(&[]), &mut Noting::default(), &mut lines).unwrap(), Outcome::Complete);
-    let kept = |name: &&str| lines.0.contains(&format!("{name} kept"));
+    let Driven { ended, lines, .. } = drive(&alone, &options(&[]), Noting::default()).unwrap();
+    assert_eq!(ended, Outcome::Complete);
+    let kept = |name: &&str| lines.contains(&format!("{name} kept"));
     assert!(
         ["three.fetch", "three.with-tool-mlvu", "three.with-tool-charades"].iter().all(kept),
-        "{:?}",
-        lines.0
+        "{lines:?}"
     );
-    let mut host = Noting::default();
-    run(
-        &graph,
-        &Options { redo: vec!["one".to_owned()], ..options(&["one"]) },
-        &mut host,
-        &mut Lines::default(),
-    )
-    .unwrap();
+    let redo = Options { redo: vec!["one".to_owned()], ..options(&["one"]) };
+    let Driven { host, .. } = drive(&graph, &redo, Noting::default()).unwrap();
     assert_eq!(
         host.calls.iter().filter(|call| call.starts_with("one.with-tool")).count(),
         2,
@@ -459,11 +462,10 @@ fn a_table_does_once_what_its_rows_share_and_goes_on_without_a_row_that_fails() 
 fn a_stage_that_all_rows_share_ends_the_table() {
     let folder = tempfile::tempdir().unwrap();
     let graph = table(folder.path(), &["three", "one"]);
-    let mut host = Noting { refuses: "Data", ..Noting::default() };
-    let error = run(&graph, &options(&[]), &mut host, &mut Lines::default()).unwrap_err();
+    let refuses = Noting { refuses: "Data", ..Noting::default() };
+    let error = drive(&graph, &options(&[]), refuses).unwrap_err();
     assert_eq!(error.to_string(), "Data fails");
-    let mut host = Noting::default();
-    run(&graph, &options(&[]), &mut host, &mut Lines::default()).unwrap();
+    let Driven { host, .. } = drive(&graph, &options(&[]), Noting::default()).unwrap();
     let first = host.calls.iter().find(|call| call.contains("with-tool")).unwrap();
     assert!(first.starts_with("three."), "in the order that was asked: {:?}", host.calls);
 }
@@ -480,8 +482,8 @@ fn answers_of_another_model_are_not_mixed_in() {
     };
     let graph = recipe(folder.path(), "engine = \"candle\"").graph(&options_).unwrap();
     let run = |options: &Options| {
-        let ended = run(&graph, options, &mut Noting::default(), &mut Lines::default());
-        ended.map_err(|error| (error.is_precondition(), error.to_string()))
+        let driven = drive(&graph, options, Noting::default());
+        driven.map_err(|error| (error.is_precondition(), error.to_string()))
     };
     run(&options(&["mlvu"])).unwrap();
     let (_, _, mlvu) = graph.evaluations().next().unwrap();
@@ -512,12 +514,11 @@ fn one_of_two_servers_that_dies_is_started_again_in_its_split() {
     let recipe = Recipe::load(folder.path().join("small.toml").to_str().unwrap()).unwrap();
     let graph = recipe.graph(&GraphOptions { gpus, ..GraphOptions::new(folder.path().join("out")) }).unwrap();
     let pid = graph.out.join("servers/server-1.pid");
-    let mut host = Noting { kill: Some(pid.clone()), awaits_restart: true, ..Noting::default() };
-    let mut lines = Lines::default();
-    let ended = run(&graph, &options(&["mlvu"]), &mut host, &mut lines).unwrap();
+    let kills = Noting { kill: Some(pid.clone()), awaits_restart: true, ..Noting::default() };
+    let Driven { ended, host, lines } = drive(&graph, &options(&["mlvu"]), kills).unwrap();
     assert_eq!((ended, host.probes.len()), (Outcome::Complete, 2), "two servers, started once");
-    let said: Vec<&String> = lines.0.iter().filter(|line| line.contains("signal: 9")).collect();
-    assert!(matches!(&said[..], [line] if line.contains("it is started again")), "{:?}", lines.0);
+    let said: Vec<&String> = lines.iter().filter(|line| line.contains("signal: 9")).collect();
+    assert!(matches!(&said[..], [line] if line.contains("it is started again")), "{lines:?}");
     assert!(!pid.exists(), "the second one is stopped, too");
 }
 
@@ -531,11 +532,12 @@ fn a_server_that_hangs_is_replaced_and_the_evaluation_continues() {
     );
     std::fs::write(&recipe, text).unwrap();
     graph = Recipe::load(recipe.to_str().unwrap()).unwrap().graph(&GraphOptions::new(&graph.out)).unwrap();
-    let (mut host, mut lines) = (Noting { waits: true, ..Noting::default() }, Lines::default());
-    assert_eq!(run(&graph, &options(&["mlvu"]), &mut host, &mut lines).unwrap(), Outcome::Complete);
+    let waits = Noting { waits: true, ..Noting::default() };
+    let Driven { ended, host, lines } = drive(&graph, &options(&["mlvu"]), waits).unwrap();
+    assert_eq!(ended, Outcome::Complete);
     assert_eq!(host.probes.len(), 2, "two starts");
-    assert!(lines.0.iter().any(|line| line.contains("has not passed /health for 2 s")), "{:?}", lines.0);
-    assert!(lines.0.iter().any(|line| line.contains("starting the servers again")), "{:?}", lines.0);
+    assert!(lines.iter().any(|line| line.contains("has not passed /health for 2 s")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("starting the servers again")), "{lines:?}");
 }
 
 #[test]
@@ -544,7 +546,7 @@ fn a_server_that_does_not_start_is_a_precondition() {
     let recipe =
         recipe(folder.path(), "engine = \"vllm\"\nport = 0\ncommand = \"sh -c 'echo too old; exit 7'\"");
     let graph = recipe.graph(&GraphOptions::new(folder.path().join("out"))).unwrap();
-    let error = run(&graph, &options(&[]), &mut Noting::default(), &mut Lines::default()).unwrap_err();
+    let error = drive(&graph, &options(&[]), Noting::default()).unwrap_err();
     assert!(error.is_precondition(), "{error}");
     assert!(error.to_string().contains("exit status: 7") && error.to_string().contains("too old"), "{error}");
 }
@@ -554,8 +556,7 @@ fn a_model_in_this_process_needs_no_server() {
     let folder = tempfile::tempdir().unwrap();
     let graph =
         recipe(folder.path(), "engine = \"candle\"").graph(&GraphOptions::new(folder.path().join("out")));
-    let mut host = Noting::default();
-    run(&graph.unwrap(), &options(&["mlvu"]), &mut host, &mut Lines::default()).unwrap();
+    let Driven { host, .. } = drive(&graph.unwrap(), &options(&["mlvu"]), Noting::default()).unwrap();
     assert!(
         host.calls.contains(&"with-tool-mlvu mlvu by in process owner/model".to_owned()),
         "{:?}",
@@ -570,13 +571,12 @@ fn the_machine_is_checked_and_data_are_fetched_only_for_work_that_is_to_come() {
     let out = folder.path().join("out");
     let options_ = GraphOptions { backend: Some("--base-url".to_owned()), ..GraphOptions::new(&out) };
     let graph = Recipe::load("paravt-8b").unwrap().graph(&options_).unwrap();
-    let mut host = Noting { outcomes: vec![Outcome::Incomplete], ..Noting::default() };
-    let incomplete = run(&graph, &options(&["fetch"]), &mut host, &mut Lines::default()).unwrap();
-    assert_eq!(incomplete, Outcome::Incomplete);
+    let incomplete = Noting { outcomes: vec![Outcome::Incomplete], ..Noting::default() };
+    let Driven { ended, host, .. } = drive(&graph, &options(&["fetch"]), incomplete).unwrap();
+    assert_eq!(ended, Outcome::Incomplete);
     // The seven splits; the model is that of the user's server.
     assert_eq!(host.calls[..3], ["Machine", "Protocol", "fetch 7"]);
-    let mut host = Noting::default();
-    run(&graph, &options(&[]), &mut host, &mut Lines::default()).unwrap();
+    let Driven { host, .. } = drive(&graph, &options(&[]), Noting::default()).unwrap();
     assert_eq!(host.calls[..4], ["Machine", "Protocol", "fetch 7", "Data"]);
     assert_eq!(host.calls.len(), 4 + 1 + 14 + 1);
     let done: serde_json::Value = {
@@ -584,22 +584,17 @@ fn the_machine_is_checked_and_data_are_fetched_only_for_work_that_is_to_come() {
         serde_json::from_slice(&std::fs::read(folder.join("stage.json")).unwrap()).unwrap()
     };
     assert!(done["deviations"][0].as_str().unwrap().contains("failed request"), "{done}");
-    let (mut host, mut lines) = (Noting::default(), Lines::default());
-    run(&graph, &options(&[]), &mut host, &mut lines).unwrap();
+    let Driven { host, lines, .. } = drive(&graph, &options(&[]), Noting::default()).unwrap();
     assert_eq!(host.calls, ["Protocol", "Data", "Backend", "report of 14"], "nothing is left to do");
-    assert_eq!(lines.0[0], "fetch kept");
+    assert_eq!(lines[0], "fetch kept");
 
     // The user has deleted what was downloaded.
-    let (mut host, mut lines) = (
-        Noting { gone: Some("model:a/b: not in the cache".to_owned()), ..Noting::default() },
-        Lines::default(),
-    );
-    run(&graph, &options(&[]), &mut host, &mut lines).unwrap();
+    let gone = Noting { gone: Some("model:a/b: not in the cache".to_owned()), ..Noting::default() };
+    let Driven { host, lines, .. } = drive(&graph, &options(&[]), gone).unwrap();
     assert!(host.calls.contains(&"fetch 7".to_owned()));
-    assert!(lines.0[0].contains("model:a/b: not in the cache"), "{:?}", lines.0);
-    let (mut host, mut lines) = (Noting::default(), Lines::default());
-    run(&graph, &options(&[]), &mut host, &mut lines).unwrap();
-    assert_eq!(lines.0[0], "fetch kept");
+    assert!(lines[0].contains("model:a/b: not in the cache"), "{lines:?}");
+    let Driven { lines, .. } = drive(&graph, &options(&[]), Noting::default()).unwrap();
+    assert_eq!(lines[0], "fetch kept");
 }
 
 #[test]
@@ -607,41 +602,22 @@ fn training_data_are_fetched_and_materialized() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let graph = Recipe::load("paravt-8b-train").unwrap().graph(&GraphOptions::new(&out)).unwrap();
-    let mut host = Noting::default();
     let until = Options { until: Some("materialize".to_owned()), ..options(&[]) };
-    assert_eq!(run(&graph, &until, &mut host, &mut Lines::default()).unwrap(), Outcome::Complete);
+    let Driven { ended, host, .. } = drive(&graph, &until, Noting::default()).unwrap();
+    assert_eq!(ended, Outcome::Complete);
     // Rows and media, the base model, seven splits.
     assert_eq!(host.calls, ["Machine", "Protocol", "fetch 9", "Data", "materialize"]);
-    let mut lines = Lines::default();
-    run(&graph, &until, &mut Noting::default(), &mut lines).unwrap();
-    assert_eq!(lines.0, ["fetch kept", "materialize kept"]);
+    let Driven { lines, .. } = drive(&graph, &until, Noting::default()).unwrap();
+    assert_eq!(lines, ["fetch kept", "materialize kept"]);
 }
 
-/// The environment of the release's programs, all stood in for, and a base model of one tensor.
-fn stand_ins(root: &Path) {
-    use std::os::unix::fs::PermissionsExt as _;
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("engines/tests/standin");
-    let checkout = ["checkout/paravt/sft/lmms-engine/src/lmms_engine", "checkout/paravt/rl/configs"];
-    for folder in ["env/bin", "engines/areal", "base", "merged"].into_iter().chain(checkout) {
-        std::fs::create_dir_all(root.join(folder)).unwrap();
-    }
-    std::fs::write(root.join("checkout/paravt/rl/configs/paragrpo_8b.yaml"), "").unwrap();
-    let paths = std::env::var_os("PATH").unwrap();
-    let python =
-        std::env::split_paths(&paths).map(|folder| folder.join("python3")).find(|path| path.is_file());
-    for (name, file) in [("torchrun", "torchrun"), ("python", "python3"), ("python3", "python3")] {
-        let text = std::fs::read_to_string(from.join(file)).unwrap();
-        let text = text.replacen("/usr/bin/env python3", &python.as_ref().unwrap().display().to_string(), 1);
-        let to = root.join("env/bin").join(name);
-        std::fs::write(&to, text).unwrap();
-        std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
+/// A model folder of one tensor.
+fn model(folder: &Path) {
+    std::fs::create_dir(folder).unwrap();
     let header = r#"{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}   "#;
     let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), b"abcd"].concat();
-    for model in ["base", "merged"] {
-        std::fs::write(root.join(model).join("model.safetensors"), &bytes).unwrap();
-        std::fs::write(root.join(model).join("config.json"), "{}").unwrap();
-    }
+    std::fs::write(folder.join("model.safetensors"), bytes).unwrap();
+    std::fs::write(folder.join("config.json"), "{}").unwrap();
 }
 
 /// A training in miniature on stand-ins: two rows of trainers, a few steps.
@@ -679,18 +655,20 @@ fn training(root: &Path) -> Graph {
 #[ignore = "needs Python: run by ci/test"]
 fn a_training_of_the_releases_programs_runs_to_its_evaluation_and_is_kept() {
     let folder = tempfile::tempdir().unwrap();
-    stand_ins(folder.path());
+    standin::release(folder.path());
+    for name in ["base", "merged"] {
+        model(&folder.path().join(name));
+    }
     let graph = training(folder.path());
     let stage = |name: &str| graph.stages().iter().find(|stage| stage.name() == name).unwrap();
-    let mut host = Noting::default();
     let rows = stage("materialize").folder().unwrap().join("rl.parquet");
     let until = Options { until: Some("materialize".to_owned()), ..options(&[]) };
-    run(&graph, &until, &mut host, &mut Lines::default()).unwrap();
+    drive(&graph, &until, Noting::default()).unwrap();
     std::fs::write(rows, "rows").unwrap();
-    let (mut host, mut lines) = (Noting::default(), Lines::default());
-    assert_eq!(run(&graph, &options(&[]), &mut host, &mut lines).unwrap(), Outcome::Complete);
-    assert!(lines.0.iter().any(|line| line.starts_with("sft step 4/4, loss")), "{:?}", lines.0);
-    assert!(lines.0.iter().any(|line| line.starts_with("rl step 4/4, reward 0.500, f_tau")), "{:?}", lines.0);
+    let Driven { ended, host, lines } = drive(&graph, &options(&[]), Noting::default()).unwrap();
+    assert_eq!(ended, Outcome::Complete);
+    assert!(lines.iter().any(|line| line.starts_with("sft step 4/4, loss")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.starts_with("rl step 4/4, reward 0.500, f_tau")), "{lines:?}");
     let model = stage("pick").folder().unwrap().join("model");
     assert!(model.join("sha256.json").is_file());
     let by = format!("with-tool-mlvu mlvu by in process {}", model.display());
@@ -698,12 +676,10 @@ fn a_training_of_the_releases_programs_runs_to_its_evaluation_and_is_kept() {
     let record = std::fs::read_to_string(stage("sft").folder().unwrap().join("stage.json")).unwrap();
     assert!(record.contains("sft.steps = 6; the release's recipe: 1500"), "{record}");
     assert!(record.contains("training.jsonl") && !record.contains("scratch/"), "{record}");
-    let mut lines = Lines::default();
-    run(&graph, &options(&[]), &mut Noting::default(), &mut lines).unwrap();
-    assert!(lines.0.iter().all(|line| line.ends_with(" kept")), "{:?}", lines.0);
+    let Driven { lines, .. } = drive(&graph, &options(&[]), Noting::default()).unwrap();
+    assert!(lines.iter().all(|line| line.ends_with(" kept")), "{lines:?}");
     // A model that was changed is merged and verified again; the training before it is kept.
     std::fs::write(stage("merge").folder().unwrap().join("model/config.json"), "{ }").unwrap();
-    let mut lines = Lines::default();
-    run(&graph, &options(&["merge"]), &mut Noting::default(), &mut lines).unwrap();
-    assert!(lines.0.contains(&"merge ended".to_owned()), "{:?}", lines.0);
+    let Driven { lines, .. } = drive(&graph, &options(&["merge"]), Noting::default()).unwrap();
+    assert!(lines.contains(&"merge ended".to_owned()), "{lines:?}");
 }

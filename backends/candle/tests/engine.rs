@@ -77,6 +77,24 @@ fn ask(engine: &Engine, text: &str, generation: &Generation) -> Result<Completio
     })
 }
 
+/// Answers that are asked for at once.
+fn together(
+    engine: &Engine,
+    texts: impl IntoIterator<Item = impl AsRef<str>>,
+    generation: &Generation,
+) -> Vec<Result<Completion>> {
+    let answers = texts.into_iter().map(|text| async move {
+        let prompt = engine.prepare(&said(text.as_ref())).await.unwrap();
+        engine.answer(prompt, generation.clone()).await
+    });
+    futures::executor::block_on(futures::future::join_all(answers))
+}
+
+/// Tokens of the prompt of a text.
+fn tokens(engine: &Engine, text: &str) -> usize {
+    futures::executor::block_on(engine.prepare(&said(text))).unwrap().ids.len()
+}
+
 fn greedy(max_tokens: u32) -> Generation {
     Generation { logprobs: true, ..Generation::greedy(max_tokens) }
 }
@@ -117,7 +135,7 @@ fn start_on<O: Ops>(options: Options, ops: impl FnOnce() -> O + Send + 'static) 
 fn caches_never_exceed_the_planned_memory() {
     let text = "word ".repeat(300);
     let (engine, _) = watched(100_000, false);
-    let prompt = futures::executor::block_on(engine.prepare(&said(&text))).unwrap().ids.len();
+    let prompt = tokens(&engine, &text);
     drop(engine);
     let budget = prompt + 600;
     for reuse in [false, true] {
@@ -146,12 +164,8 @@ fn many_conversations_complete_within_little_memory() {
     let texts: Vec<String> =
         (0..12).map(|number| format!("{number} {}", "word ".repeat(20 * (number % 5)))).collect();
     let alone: Vec<_> = texts.iter().map(|text| ask(&engine, text, &greedy(40)).unwrap().token_ids).collect();
-    let together = futures::executor::block_on(futures::future::join_all(texts.iter().map(|text| async {
-        let prompt = engine.prepare(&said(text)).await.unwrap();
-        engine.answer(prompt, greedy(40)).await
-    })));
-    for (alone, together) in alone.into_iter().zip(together) {
-        assert_eq!(alone, together.unwrap().token_ids);
+    for (alone, found) in alone.into_iter().zip(together(&engine, &texts, &greedy(40))) {
+        assert_eq!(alone, found.unwrap().token_ids);
     }
     let peak = seen.peak.load(Ordering::SeqCst);
     assert!(peak <= 4 * 900 + 900, "{peak}");
@@ -163,14 +177,10 @@ fn a_conversation_that_fails_does_not_end_the_others() {
     let (engine, seen) = watched(20_000, false);
     // The long prompt fits, its first growth does not.
     let (short, long) = ("short".to_owned(), "word ".repeat(150));
-    let tokens = futures::executor::block_on(engine.prepare(&said(&long))).unwrap().ids.len();
-    seen.largest.store(tokens + 256, Ordering::SeqCst);
+    seen.largest.store(tokens(&engine, &long) + 256, Ordering::SeqCst);
     let wanted = ask(&engine, &short, &greedy(400)).unwrap().token_ids;
     let ended = wanted.as_ref().unwrap().len() < 400;
-    let both = futures::executor::block_on(futures::future::join_all([&short, &long].map(|text| async {
-        let prompt = engine.prepare(&said(text)).await.unwrap();
-        engine.answer(prompt, greedy(400)).await
-    })));
+    let both = together(&engine, [&short, &long], &greedy(400));
     assert_eq!(both[0].as_ref().unwrap().token_ids, wanted);
     let other = &both[1];
     assert!(
@@ -206,13 +216,8 @@ fn a_prompt_that_does_not_fit_in_memory_waits_for_the_others() {
     let (engine, seen) = watched(100_000, false);
     let long = "word ".repeat(30);
     let wanted = ask(&engine, &long, &greedy(5)).unwrap().token_ids;
-    let tokens = futures::executor::block_on(engine.prepare(&said(&long))).unwrap().ids.len();
-    let both = || {
-        futures::executor::block_on(futures::future::join_all(["short", &long].map(|text| async {
-            let prompt = engine.prepare(&said(text)).await.unwrap();
-            engine.answer(prompt, greedy(5)).await
-        })))
-    };
+    let tokens = tokens(&engine, &long);
+    let both = || together(&engine, ["short", &long], &greedy(5));
     // Room for the keys and values of the long one alone: it waits for the short one, and is answered.
     seen.room.store(4 * (tokens + 5), Ordering::SeqCst);
     let found = both();
@@ -246,13 +251,8 @@ fn a_deterministic_answer_is_the_same_to_the_bit_whatever_came_before_and_beside
     for (text, fresh) in questions.iter().zip(&fresh).rev() {
         assert_eq!(&bits(&ask(&engine, text, &greedy(12)).unwrap()), fresh);
     }
-    let together =
-        futures::executor::block_on(futures::future::join_all(questions.iter().map(|text| async {
-            let prompt = engine.prepare(&said(text)).await.unwrap();
-            engine.answer(prompt, greedy(12)).await
-        })));
-    for (found, fresh) in together.iter().zip(&fresh) {
-        assert_eq!(&bits(found.as_ref().unwrap()), fresh);
+    for (found, fresh) in together(&engine, &questions, &greedy(12)).into_iter().zip(&fresh) {
+        assert_eq!(&bits(&found.unwrap()), fresh);
     }
 }
 
@@ -331,7 +331,7 @@ fn a_pass_of_a_prompt_launches_and_moves_so_much_and_waits_for_nothing() {
             let options = Options { reuse: false, pass, ..Options::new(MODEL.clone()) };
             let (engine, seen) = start_on(options, ops.clone());
             let text = "word ".repeat(words);
-            let tokens = futures::executor::block_on(engine.prepare(&said(&text))).unwrap().ids.len();
+            let tokens = tokens(&engine, &text);
             ask(&engine, &text, &greedy(1)).unwrap();
             (tokens, seen.take())
         });

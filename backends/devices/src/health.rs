@@ -4,6 +4,7 @@ use nvml_wrapper::enum_wrappers::device::{EccCounter, MemoryError, P2pCapabiliti
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
+use serde::Serialize;
 
 use crate::{failed, open, selected};
 
@@ -11,10 +12,8 @@ use crate::{failed, open, selected};
 const MAX_LINKS: u32 = 18;
 
 /// State of one GPU.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Health {
-    /// Number by which CUDA programs name it (see [`crate::cuda`]).
-    pub ordinal: usize,
     /// Processes that compute on it. Inside a container NVML may hide them.
     pub processes: Vec<GpuProcess>,
     /// Uncorrected memory errors since the driver was loaded; `None` where the GPU does not count them.
@@ -26,9 +25,11 @@ pub struct Health {
 }
 
 /// A process on a GPU.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GpuProcess {
     pub pid: u32,
+    /// Its program, where that can be read.
+    pub program: Option<String>,
     /// GPU memory that it uses, in bytes, where NVML says so.
     pub memory: Option<u64>,
 }
@@ -47,6 +48,7 @@ fn of_device(devices: &[Device<'_>], ordinal: usize) -> Result<Health, NvmlError
     let device = &devices[ordinal];
     let processes = device.running_compute_processes()?.into_iter().map(|process| GpuProcess {
         pid: process.pid,
+        program: program(process.pid),
         memory: match process.used_gpu_memory {
             UsedGpuMemory::Used(bytes) => Some(bytes),
             UsedGpuMemory::Unavailable => None,
@@ -60,12 +62,17 @@ fn of_device(devices: &[Device<'_>], ordinal: usize) -> Result<Health, NvmlError
     };
     let unreachable = (0..devices.len()).filter(|&other| other != ordinal && !reaches(&devices[other]));
     Ok(Health {
-        ordinal,
         processes: processes.collect(),
         uncorrected_errors: device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile).ok(),
         links: u32::try_from(links.count()).unwrap_or(MAX_LINKS),
         unreachable: unreachable.collect(),
     })
+}
+
+/// The name of a process's program.
+fn program(pid: u32) -> Option<String> {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.trim().to_owned())
 }
 
 /// Bytes in use on each GPU that a CUDA program of this environment sees, in its order.

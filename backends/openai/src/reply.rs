@@ -290,6 +290,9 @@ mod tests {
         ] {
             assert_eq!(of(bad.as_bytes()).unwrap_err().class, ErrorClass::Malformed);
         }
+        let page = of(b"<!DOCTYPE html><html>Log in</html>").unwrap_err();
+        assert_eq!(page.class, ErrorClass::Malformed);
+        assert!(page.message.contains("a web page came") && page.message.contains("--base-url"));
     }
 
     #[test]
@@ -314,6 +317,80 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_reply_is_held_with_what_else_the_server_says() {
+        let held = |choice: &str| {
+            let usage = r#"{"prompt_tokens": 9, "completion_tokens": 1}"#;
+            let failure =
+                of(format!(r#"{{"choices": [{choice}], "usage": {usage}}}"#).as_bytes()).unwrap_err();
+            assert!(failure.class == ErrorClass::EmptyReply && !failure.retryable(), "{choice}");
+            let held = failure.reply.unwrap();
+            assert_eq!(held.usage.unwrap().prompt_tokens, 9);
+            held
+        };
+        for nothing in [
+            r#"{"message": {"content": null}, "finish_reason": "stop"}"#,
+            r#"{"message": {"content": ""}, "finish_reason": "stop"}"#,
+            r#"{"message": {"content": "", "refusal": "", "reasoning": "", "tool_calls": []}, "finish_reason": "length"}"#,
+            r#"{"message": {"content": []}, "finish_reason": "content_filter"}"#,
+            r#"{"message": {}}"#,
+        ] {
+            assert!(held(nothing).says_nothing(), "{nothing}");
+        }
+        for more in [
+            r#"{"message": {"content": null, "reasoning": "hm"}, "finish_reason": "stop"}"#,
+            r#"{"message": {"content": "\n", "reasoning_content": "hm"}, "finish_reason": "length"}"#,
+            r#"{"message": {"content": "", "refusal": "I cannot"}, "finish_reason": "stop"}"#,
+            r#"{"message": {"content": null}, "finish_reason": "tool_calls"}"#,
+            r#"{"message": {"content": ""}, "finish_reason": "function_call"}"#,
+        ] {
+            assert!(!held(more).says_nothing(), "{more}");
+        }
+    }
+
+    #[test]
+    fn the_end_at_the_token_limit_is_known_by_every_name() {
+        // The limit of the request is 64.
+        for (fields, tokens, cut) in [
+            (r#""finish_reason":"length""#, 3, true),
+            (r#""finish_reason":"max_tokens""#, 3, true),
+            (r#""finish_reason":"MAX_TOKENS""#, 3, true),
+            (r#""finish_reason":"model_length""#, 3, true),
+            (r#""finish_reason":"max_output_tokens""#, 3, true),
+            (r#""finish_reason":"stop""#, 3, false),
+            (r#""finish_reason":"stop""#, 64, true),
+            // These servers say what stopped a reply.
+            (r#""finish_reason":"stop","stop_reason":null"#, 64, false),
+            (r#""finish_reason":"stop","matched_stop":151645"#, 64, false),
+            (r#""finish_reason":"tool_calls""#, 64, false),
+            (r#""finish_reason":null"#, 64, false),
+        ] {
+            let choice = format!(r#"{{"message":{{"content":"B"}},{fields}}}"#);
+            let usage = format!(r#"{{"prompt_tokens":9,"completion_tokens":{tokens}}}"#);
+            let found = of(format!(r#"{{"choices":[{choice}],"usage":{usage}}}"#).as_bytes()).unwrap();
+            assert_eq!(found.is_cut(), cut, "{fields} {tokens}");
+        }
+    }
+
+    #[test]
+    fn the_model_that_answers_is_read_without_folders_and_keys() {
+        let secrets = Secrets::new(["key-0123456789".to_owned()]);
+        for (said, model) in [
+            (json!("gpt-4o-2024-08-06"), Some("gpt-4o-2024-08-06")),
+            (json!("Qwen/Qwen3-VL-8B-Instruct"), Some("Qwen/Qwen3-VL-8B-Instruct")),
+            (json!("/home/me/models/qwen.gguf"), Some("qwen.gguf")),
+            (json!("key-0123456789"), Some("[key]")),
+            (json!(""), None),
+            (json!(null), None),
+            (json!(7), None),
+        ] {
+            let mut body = choice(json!({"content": "B"}), "stop");
+            body["model"] = said.clone();
+            let reply = super::read(body.to_string().as_bytes(), &secrets).unwrap();
+            assert_eq!(completion(reply, 64, &secrets).unwrap().model.as_deref(), model, "{said}");
+        }
+    }
+
+    #[test]
     fn errors_beside_choices_and_broken_generations_are_failures() {
         let mut both = choice(json!({"content": "B"}), "stop");
         both["error"] = json!({"message": "engine died", "code": 500});
@@ -329,6 +406,15 @@ mod tests {
                 ErrorClass::Server
             );
         }
+        // LMDeploy refuses a conversation that is too long in replies: older ones with words, others without a token.
+        let words = "internal error happened, status code ResponseType.INPUT_LENGTH_ERROR";
+        let failure = read(&choice(json!({"content": words}), "error")).unwrap_err();
+        assert_eq!(failure.class, ErrorClass::ContextLength);
+        let mut no_token = choice(json!({"content": ""}), "length");
+        no_token["usage"] = json!({"prompt_tokens": 9, "completion_tokens": 0});
+        let failure = read(&no_token).unwrap_err();
+        assert!(failure.class == ErrorClass::ContextLength && !failure.retryable());
+        assert!(failure.reply.unwrap().says_nothing());
     }
 
     #[test]
@@ -360,6 +446,15 @@ mod tests {
             (json!({"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 0}), Some((10, 2))),
             (json!({"prompt_tokens": null}), None),
             (json!("many"), None),
+            // No record may hold more than 10^12.
+            (json!({"prompt_tokens": 9, "completion_tokens": 1}), Some((9, 1))),
+            (
+                json!({"prompt_tokens": 1_000_000_000_000_u64, "completion_tokens": 1.0}),
+                Some((1_000_000_000_000, 1)),
+            ),
+            (json!({"prompt_tokens": u64::MAX, "completion_tokens": 1}), None),
+            (json!({"prompt_tokens": 9, "completion_tokens": 1_000_000_000_001_u64}), None),
+            (json!({"prompt_tokens": 9, "completion_tokens": 1e14}), None),
         ] {
             let mut body = choice(json!({"content": "B"}), "stop");
             body["usage"] = usage;

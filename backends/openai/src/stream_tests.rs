@@ -155,132 +155,52 @@ fn choices_are_never_mixed() {
     assert!(read(&format!("{body}{other_end}\n\n")).unwrap_err().message.contains("ended before"));
 }
 
+/// A case a line: what, the names of the two calls that are read, and the deltas that come. A delta is index,
+/// identifier, name and arguments: `-` is null, `''` an empty text, and arguments after `json:` are no text.
+const DELTAS: &str = r#"
+index | crop crop | 0 x crop {"a":1} | 1 y crop {"a":2}
+index 0 twice | crop crop | 0 x crop {"a":1} | 0 y crop {"a":2}
+no index | crop crop | - x crop {"a":1} | - y crop {"a":2}
+names alone | crop seek | 0 - crop {"a":1} | 0 - seek {"a":2}
+nothing but order | crop crop | - - crop {"a":1} | - - crop {"a":2}
+an index that jumps | crop seek | 3 x crop {"a":1} | 9 y seek {"a":2}
+the second first | crop seek | 1 y seek {"a":2} | 0 x crop {"a":1}
+one identifier for two indices | crop crop | 0 x crop {"a":1} | 1 x crop {"a":2}
+interleaved | crop seek | 0 x crop {"a" | 0 y seek {"a" | 0 x - :1} | 0 y - :2}
+an empty identifier goes on | crop seek | 0 x crop '' | 0 '' - {"a": | - - - 1} | 0 y seek {"a":2}
+all repeated with each piece | crop seek | 0 x crop {"a" | 0 x crop :1} | 1 y seek {"a" | 1 y seek :2}
+the name repeated, no identifier | crop seek | 0 - crop {"a" | 0 - crop :1} | 0 - crop '' | 1 - seek {"a":2}
+the whole once more at the end | crop seek | 0 x crop {"a" | 0 - - :1} | 0 x crop {"a":1} | 1 y seek {"a":2}
+objects | crop seek | 0 x crop json:{"a":1} | 0 y seek json:{"a":2}
+an empty object before the text | crop seek | 0 x crop json:{} | 0 - - {"a": | 0 - - 1} | 1 y seek {"a":2}
+the identifier later | crop seek | 0 - crop '' | 0 x - {"a":1} | 1 y seek {"a":2}
+"#;
+
+/// A delta of the table.
+fn delta(line: &str) -> Value {
+    let columns: Vec<&str> = line.split(' ').collect();
+    let [index, id, name, arguments] = columns[..] else { panic!("{line}") };
+    let text = |column: &str| match column {
+        "-" => Value::Null,
+        _ => json!(column.trim_matches('\'')),
+    };
+    let index = index.parse::<u64>().ok();
+    let arguments = match arguments.strip_prefix("json:") {
+        Some(object) => serde_json::from_str(object).unwrap(),
+        None => text(arguments),
+    };
+    json!({"index": index, "id": text(id), "function": {"name": text(name), "arguments": arguments}})
+}
+
 #[test]
 fn calls_are_told_apart_by_index_identifier_and_name() {
-    let call = |index: Value, id: Value, name: Value, arguments: Value| json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}});
-    let (no, zero, crop, seek) = (Value::Null, json!(0), json!("crop"), json!("seek"));
-    let two = |first: &str, second: &str| {
-        vec![(first.to_owned(), "{\"a\":1}".into()), (second.to_owned(), "{\"a\":2}".into())]
-    };
-    let (one, other) = (json!("{\"a\":1}"), json!("{\"a\":2}"));
-    let whole = |index: &Value, id: &str, name: &Value, arguments: &Value| {
-        let id = if id.is_empty() { Value::Null } else { json!(id) };
-        call(index.clone(), id, name.clone(), arguments.clone())
-    };
-    let piece = |index: &Value, id: Value, text: &str| call(index.clone(), id, Value::Null, json!(text));
-    for (what, deltas, wanted) in [
-        (
-            "index",
-            vec![whole(&zero, "x", &crop, &one), whole(&json!(1), "y", &crop, &other)],
-            two("crop", "crop"),
-        ),
-        (
-            "index 0 twice",
-            vec![whole(&zero, "x", &crop, &one), whole(&zero, "y", &crop, &other)],
-            two("crop", "crop"),
-        ),
-        ("no index", vec![whole(&no, "x", &crop, &one), whole(&no, "y", &crop, &other)], two("crop", "crop")),
-        (
-            "names alone",
-            vec![whole(&zero, "", &crop, &one), whole(&zero, "", &seek, &other)],
-            two("crop", "seek"),
-        ),
-        (
-            "nothing but order",
-            vec![whole(&no, "", &crop, &one), whole(&no, "", &crop, &other)],
-            two("crop", "crop"),
-        ),
-        (
-            "an index that jumps",
-            vec![whole(&json!(3), "x", &crop, &one), whole(&json!(9), "y", &seek, &other)],
-            two("crop", "seek"),
-        ),
-        (
-            "the second first",
-            vec![whole(&json!(1), "y", &seek, &other), whole(&zero, "x", &crop, &one)],
-            two("crop", "seek"),
-        ),
-        (
-            "one identifier for two indices",
-            vec![whole(&zero, "x", &crop, &one), whole(&json!(1), "x", &crop, &other)],
-            two("crop", "crop"),
-        ),
-        (
-            "interleaved",
-            vec![
-                whole(&zero, "x", &crop, &json!("{\"a\"")),
-                whole(&zero, "y", &seek, &json!("{\"a\"")),
-                piece(&zero, json!("x"), ":1}"),
-                piece(&zero, json!("y"), ":2}"),
-            ],
-            two("crop", "seek"),
-        ),
-        (
-            "an empty identifier goes on",
-            vec![
-                whole(&zero, "x", &crop, &json!("")),
-                piece(&zero, json!(""), "{\"a\":"),
-                piece(&no, no.clone(), "1}"),
-                whole(&zero, "y", &seek, &other),
-            ],
-            two("crop", "seek"),
-        ),
-        (
-            "all repeated with each piece",
-            vec![
-                whole(&zero, "x", &crop, &json!("{\"a\"")),
-                whole(&zero, "x", &crop, &json!(":1}")),
-                whole(&json!(1), "y", &seek, &json!("{\"a\"")),
-                whole(&json!(1), "y", &seek, &json!(":2}")),
-            ],
-            two("crop", "seek"),
-        ),
-        (
-            "the name repeated, no identifier",
-            vec![
-                whole(&zero, "", &crop, &json!("{\"a\"")),
-                whole(&zero, "", &crop, &json!(":1}")),
-                whole(&zero, "", &crop, &json!("")),
-                whole(&json!(1), "", &seek, &other),
-            ],
-            two("crop", "seek"),
-        ),
-        (
-            "the whole once more at the end",
-            vec![
-                whole(&zero, "x", &crop, &json!("{\"a\"")),
-                piece(&zero, no.clone(), ":1}"),
-                whole(&zero, "x", &crop, &one),
-                whole(&json!(1), "y", &seek, &other),
-            ],
-            two("crop", "seek"),
-        ),
-        (
-            "objects",
-            vec![whole(&zero, "x", &crop, &json!({"a": 1})), whole(&zero, "y", &seek, &json!({"a": 2}))],
-            two("crop", "seek"),
-        ),
-        (
-            "an empty object before the text",
-            vec![
-                whole(&zero, "x", &crop, &json!({})),
-                piece(&zero, no.clone(), "{\"a\":"),
-                piece(&zero, no.clone(), "1}"),
-                whole(&json!(1), "y", &seek, &other),
-            ],
-            two("crop", "seek"),
-        ),
-        (
-            "the identifier later",
-            vec![
-                whole(&zero, "", &crop, &json!("")),
-                piece(&zero, json!("x"), "{\"a\":1}"),
-                whole(&json!(1), "y", &seek, &other),
-            ],
-            two("crop", "seek"),
-        ),
-    ] {
-        assert_eq!(calls_of(&deltas), wanted, "{what}");
+    for case in DELTAS.trim().lines() {
+        let columns: Vec<&str> = case.split(" | ").collect();
+        let [_, names, deltas @ ..] = &columns[..] else { panic!("{case}") };
+        let deltas: Vec<Value> = deltas.iter().map(|line| delta(line)).collect();
+        let arguments = [r#"{"a":1}"#, r#"{"a":2}"#].map(str::to_owned);
+        let wanted: Vec<(String, String)> = names.split(' ').map(str::to_owned).zip(arguments).collect();
+        assert_eq!(calls_of(&deltas), wanted, "{case}");
     }
     let old = event(json!({"function_call": {"name": "crop", "arguments": "{\"a\""}}))
         + &event(json!({"function_call": {"arguments": ":1}"}}));

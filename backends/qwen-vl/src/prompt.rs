@@ -36,6 +36,13 @@ pub struct Prompt {
 }
 
 impl Prompt {
+    /// Text alone, by its ids.
+    pub fn of_ids(ids: Vec<u32>) -> Self {
+        let next_position = ids.len() as u32;
+        let positions = (0..next_position).map(|at| [at; 3]).collect();
+        Self { text: String::new(), ids, positions, next_position, media: Vec::new() }
+    }
+
     /// The ids with each placeholder once.
     fn short(&self) -> Vec<u32> {
         let (mut short, mut at) = (Vec::with_capacity(self.ids.len()), 0);

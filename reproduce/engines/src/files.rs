@@ -4,6 +4,11 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
+/// The absolute path: programs run in other folders.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|source| Error::file("cannot resolve", path, source))
+}
+
 /// Writes a file so that it is whole or as it was.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     paravt_files::write_atomic(path, bytes).map_err(|source| Error::file("cannot write", path, source))

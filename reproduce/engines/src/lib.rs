@@ -25,6 +25,9 @@ pub mod pick;
 pub mod record;
 pub mod rl;
 pub mod sft;
+#[cfg(test)]
+#[path = "../tests/standin/model.rs"]
+mod standin;
 mod steps;
 mod watch;
 mod weights;

@@ -75,11 +75,8 @@ impl Job {
 
     /// Merges and verifies.
     pub(crate) fn run(&self, context: &mut JobContext<'_>) -> Result<Outcome> {
-        let absolute = |path: &Path| {
-            std::path::absolute(path).map_err(|source| Error::file("cannot resolve", path, source))
-        };
-        let job = Self { paths: self.paths.absolute()?, sft: absolute(&self.sft)?, ..self.clone() };
-        let folder = absolute(context.folder)?;
+        let job = Self { paths: self.paths.absolute()?, sft: files::absolute(&self.sft)?, ..self.clone() };
+        let folder = files::absolute(context.folder)?;
         let (work, checkpoint) = (folder.join("scratch"), job.checkpoint());
         files::make(&work)?;
         files::remove(&work.join("merged"))?;

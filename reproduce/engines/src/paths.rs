@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::files::absolute;
 
 /// Folders and files on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,11 +39,8 @@ impl Paths {
         ]
     }
 
-    /// With absolute paths: programs run in other folders.
+    /// With absolute paths.
     pub(crate) fn absolute(&self) -> Result<Self> {
-        let absolute = |path: &Path| {
-            std::path::absolute(path).map_err(|source| Error::file("cannot resolve", path, source))
-        };
         Ok(Self {
             checkout: absolute(&self.checkout)?,
             engines: absolute(&self.engines)?,

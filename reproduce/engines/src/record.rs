@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::command::PrintedCommand;
 use crate::error::{Error, Result};
 use crate::files;
+use crate::watch::Attempt;
 
 /// File of the record in the folder of a stage.
 pub const RECORD: &str = "launch.json";
@@ -118,6 +119,25 @@ impl Record {
         if let Some(ran) = ran {
             ran.exit = process.exited().map(|status| status.to_string());
         }
+    }
+
+    /// Notes how the last start of a training ended. The words are for one that is done, and for one that was stopped by
+    /// an error of the watcher.
+    pub(crate) fn close(
+        &mut self,
+        ended: &Result<Attempt>,
+        step: usize,
+        [done, stopped]: [&str; 2],
+        folder: &Path,
+    ) -> Result<()> {
+        let how = match ended {
+            Ok(Attempt::Done) => done.to_owned(),
+            Ok(Attempt::Interrupted) => format!("stopped by the user at step {step}"),
+            Ok(Attempt::Failed(Error::Failed { why, .. })) => format!("failed at step {step}: {why}"),
+            Ok(Attempt::Failed(_)) => format!("failed at step {step}"),
+            Err(_) => format!("stopped: {stopped}"),
+        };
+        self.end(how, Some(step), folder)
     }
 
     /// Notes how the last start ended, and after which step.

@@ -9,13 +9,14 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use paravt_suite::agent::Agent;
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, FinishReason, Request};
+use paravt_suite::evaluate::RunConfig;
 use paravt_suite::frames::CachedFrames;
 use paravt_suite::message::Role;
-use paravt_suite::plan::{Channel, CropMode, RunPlan};
+use paravt_suite::plan::CropMode;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
 use paravt_suite::record::{Record, RecordedMessage};
-use paravt_suite::settings::{RequestSettings, ToolDialect};
+use paravt_suite::settings::ToolDialect;
 use paravt_suite::videos::VideoStore;
 use rand::Rng as _;
 
@@ -79,30 +80,23 @@ fn drive(turns: &[Turn], case: &Case<'_>, mode: &PromptMode, max_parallel: usize
         words: Mutex::new(words.collect()),
         looks: Mutex::default(),
     });
-    let profile = Profile::Strict;
+    let config = RunConfig {
+        profile: Some(Profile::Strict),
+        mode: Some(mode.clone()),
+        nframes: Some(case.nframes),
+        max_turns: Some(3),
+        max_parallel: Some(max_parallel),
+        crop: Some(CropMode::Subagent),
+        max_tokens: Some(256),
+        dialect: Some(ToolDialect::Text),
+        ..RunConfig::default()
+    };
     let agent = Agent {
         backend: Arc::clone(&script) as Arc<_>,
         protocol: Arc::new(protocol()),
         protocol_hash: String::new(),
         reference: paravt_agents::bind(protocol()).unwrap().reference,
-        plan: RunPlan {
-            rules: profile.into(),
-            mode: mode.clone(),
-            channel: Channel::Image,
-            nframes: case.nframes,
-            max_turns: 3,
-            max_parallel,
-            crop: CropMode::Subagent,
-            max_tokens: 256,
-            temperature: 0.0,
-            seed: None,
-            dialect: ToolDialect::Text,
-            request: RequestSettings::default(),
-            probe: None,
-            max_image_kb: None,
-            own_positions: false,
-            repeat: 1,
-        },
+        plan: config.plan(&protocol()).unwrap(),
         frames: Arc::new(CachedFrames::default()),
         code: None,
         videos: VideoStore::default(),

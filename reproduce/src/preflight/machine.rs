@@ -47,23 +47,9 @@ pub struct Gpu {
     /// Number, name and memory.
     #[serde(flatten)]
     pub device: paravt_devices::Gpu,
-    pub processes: Vec<GpuProcess>,
-    /// Uncorrected memory errors since the driver was loaded.
-    pub uncorrected_errors: Option<u64>,
-    /// NVLink connections that are up.
-    pub links: u32,
-    /// GPUs whose memory it cannot reach directly.
-    pub unreachable: Vec<usize>,
-}
-
-/// A process on a GPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct GpuProcess {
-    pub pid: u32,
-    /// Its program, where that can be read.
-    pub program: Option<String>,
-    /// GPU memory in bytes.
-    pub memory: Option<u64>,
+    /// Who uses it, what has failed, how it is connected.
+    #[serde(flatten)]
+    pub health: paravt_devices::Health,
 }
 
 /// Memory in bytes.

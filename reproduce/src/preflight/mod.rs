@@ -23,7 +23,7 @@ mod probe;
 pub use checks::examine;
 pub use finding::{Finding, Level, Report};
 pub use machine::{
-    Address, Cpus, Dataset, Disk, Gpu, GpuProcess, Gpus, Limits, Machine, Memory, Port, RepoState, Repository,
+    Address, Cpus, Dataset, Disk, Gpu, Gpus, Limits, Machine, Memory, Port, RepoState, Repository,
 };
 pub use needs::{Bound, DriverNeed, GpuNeed, Needs, Tool};
 pub use probe::{Asked, probe};

@@ -21,7 +21,7 @@ use crate::host::{About, Check, Evaluation, Reporting};
 use crate::needs::Preflight;
 use crate::options::GraphOptions;
 use crate::servers::Fleet;
-use crate::stages::{Curriculum, Exam, Generated, Materialize, Measurement, Prepare, Reinforcement, Sft};
+use crate::stages::{Exam, Generated, Materialize, Measurement, Prepare, Reinforcement, Sft};
 use crate::work::Work;
 
 /// What `--allow-missing` does.
@@ -165,8 +165,8 @@ impl Builder<'_> {
             }
             Method::Fresh => Arc::new(Generated::Fresh(self.take(stage, &mut settings, "seed")?)),
             Method::Curriculum => {
-                let fresh = self.path(stage, &mut settings, "base")?;
-                Arc::new(Curriculum { fresh, config: self.sft(stage, settings)? })
+                let base = self.path(stage, &mut settings, "base")?;
+                Arc::new(Sft { base, data: None, config: self.sft(stage, settings)? })
             }
             Method::Exam => {
                 let model = self.path(stage, &mut settings, "model")?;
@@ -174,7 +174,7 @@ impl Builder<'_> {
             }
             Method::Sft => {
                 let base = self.path(stage, &mut settings, "base")?;
-                let data = self.path(stage, &mut settings, "data")?;
+                let data = Some(self.path(stage, &mut settings, "data")?);
                 Arc::new(Sft { base, data, config: self.sft(stage, settings)? })
             }
             Method::Rl => Arc::new(Reinforcement {

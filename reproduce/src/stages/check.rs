@@ -6,7 +6,6 @@ use crate::preflight::{Bound, Needs};
 
 use crate::error::Error;
 use crate::host::{Check, Event, Outcome};
-use crate::slot::Key;
 use crate::work::{Role, StageContext, Work};
 
 impl Work for Check {
@@ -25,10 +24,6 @@ impl Work for Check {
             Self::Data(splits) => format!("files of {}", splits.join(", ")),
             Self::Backend(flags) => format!("what answers is yours ({flags})"),
         }
-    }
-
-    fn key(&self) -> Option<Key> {
-        None
     }
 
     fn run(&self, context: &mut StageContext<'_>) -> Result<Outcome, Error> {

@@ -1,31 +1,21 @@
-//! The kinds of stages, one file each; a recipe's graph is made of them.
+//! The kinds of stages; a recipe's graph is made of them.
 
 mod check;
-mod curriculum;
 mod evaluate;
-mod exam;
-mod fetch;
 mod generated;
+mod hosted;
 mod launch;
-mod materialize;
-mod measure;
 mod prepare;
-mod report;
 mod rl;
-mod rows;
 mod serve;
 mod sft;
 mod training_record;
 
-pub use curriculum::Curriculum;
-pub use exam::{Exam, examine};
 pub use generated::Generated;
+pub use hosted::{Exam, Materialize, examine};
 pub use launch::Launch;
-pub use materialize::Materialize;
-pub use measure::Measurement;
 pub use prepare::Prepare;
-pub use rl::Reinforcement;
-pub use rows::prompts;
+pub use rl::{Measurement, Reinforcement, prompts};
 pub use sft::Sft;
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use crate::error::Error;
 use crate::host::Outcome;
 use crate::provenance;
 use crate::servers::{Engine, Fleet};
-use crate::slot::Key;
 use crate::work::{Role, StageContext, Work};
 
 /// What servers do otherwise than those of the release (scripts/run_eval.sh, paravt/eval/utils.py:476-547).
@@ -39,10 +38,6 @@ impl Work for Fleet {
                 format!("{model} on {engine}: one server for each {each}, or one on the CPU")
             }
         }
-    }
-
-    fn key(&self) -> Option<Key> {
-        None
     }
 
     fn run(&self, _: &mut StageContext<'_>) -> Result<Outcome, Error> {

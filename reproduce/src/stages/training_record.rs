@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
+use paravt_qwen_vl::config::{Config, Family};
 use paravt_qwen_vl::weights::Weights;
+use paravt_train::checkpoint::FINAL;
 use serde::Serialize;
 
 use crate::error::Error;
@@ -44,4 +46,16 @@ impl TrainingRecord<'_> {
 /// The model cannot be read.
 pub(super) fn parameters(model: &Path) -> Result<usize, Error> {
     Ok(Weights::open(model).map_err(paravt_train::Error::from)?.elements())
+}
+
+/// Describes the finished training of a recipe in `folder`.
+pub(super) fn record(recipe: &str, folder: &Path) -> Result<(), Error> {
+    let model = folder.join(FINAL);
+    let config = Config::read(&model).map_err(paravt_train::Error::from)?;
+    let architecture = match config.family {
+        Family::Qwen25 => "qwen2_5_vl",
+        Family::Qwen3 => "qwen3_vl",
+    };
+    let (parameters, protocol) = (parameters(&model)?, paravt_nano::protocol().name);
+    TrainingRecord { recipe, model: architecture, parameters, protocol: &protocol, seed: None }.write(folder)
 }

@@ -382,13 +382,7 @@ mod tests {
     use super::*;
 
     fn turn(prompt: &[u32], ids: &[u32]) -> Turn {
-        let prompt = Prompt {
-            text: String::new(),
-            ids: prompt.to_vec(),
-            positions: (0..prompt.len() as u32).map(|place| [place; 3]).collect(),
-            next_position: prompt.len() as u32,
-            media: Vec::new(),
-        };
+        let prompt = Prompt::of_ids(prompt.to_vec());
         Turn { prompt, ids: ids.to_vec(), logprobs: ids.iter().map(|id| -(*id as f32)).collect() }
     }
 

@@ -13,13 +13,7 @@ use paravt_train::learner::Learner;
 use counting::peak;
 
 fn text(tokens: u32, learned_from: u32) -> Example {
-    let prompt = Prompt {
-        text: String::new(),
-        ids: (0..tokens).map(|at| 10 + at * 3 % 50).collect(),
-        positions: (0..tokens).map(|at| [at; 3]).collect(),
-        next_position: tokens,
-        media: Vec::new(),
-    };
+    let prompt = Prompt::of_ids((0..tokens).map(|at| 10 + at * 3 % 50).collect());
     Example::of_prompt(prompt, (0..tokens).map(|at| at >= learned_from).collect())
 }
 

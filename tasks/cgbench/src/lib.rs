@@ -1,12 +1,5 @@
 #![forbid(unsafe_code)]
 //! CG-Bench: questions about videos of ten minutes to almost two hours, each with the seconds that answer it.
-//!
-//! ```
-//! use paravt_suite::task::Task as _;
-//!
-//! let spec = paravt_task_cgbench::CGBENCH_MINI.spec();
-//! assert_eq!((spec.expected_rows, spec.expected_videos), (3000, 1118));
-//! ```
 
 use paravt_suite::task::Benchmark;
 

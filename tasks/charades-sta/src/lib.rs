@@ -1,12 +1,5 @@
 #![forbid(unsafe_code)]
 //! Charades-STA, test split: temporal grounding.
-//!
-//! ```
-//! use paravt_suite::task::Task as _;
-//!
-//! let spec = paravt_task_charades_sta::CHARADES_STA.spec();
-//! assert_eq!((spec.expected_rows, spec.expected_videos), (3720, 1334));
-//! ```
 
 use paravt_suite::data::DataError;
 use paravt_suite::profile::Profile;

@@ -1,12 +1,5 @@
 #![forbid(unsafe_code)]
 //! HR-Bench: questions about details of very large photographs.
-//!
-//! ```
-//! use paravt_suite::task::Task as _;
-//!
-//! let spec = paravt_task_hrbench::HRBENCH_4K.spec();
-//! assert_eq!((spec.expected_rows, spec.expected_videos), (800, 200));
-//! ```
 
 use paravt_suite::task::Benchmark;
 

@@ -1,12 +1,5 @@
 #![forbid(unsafe_code)]
 //! LongVideoBench, validation split.
-//!
-//! ```
-//! use paravt_suite::task::Task as _;
-//!
-//! let spec = paravt_task_longvideobench::LONG_VIDEO_BENCH.spec();
-//! assert_eq!((spec.expected_rows, spec.expected_videos), (1337, 753));
-//! ```
 
 use paravt_suite::data::{DataError, Id, nullable};
 use paravt_suite::profile::Profile;

@@ -1,12 +1,5 @@
 #![forbid(unsafe_code)]
 //! LSDBench: questions with four options about three minutes of a video of 45.
-//!
-//! ```
-//! use paravt_suite::task::Task as _;
-//!
-//! let spec = paravt_task_lsdbench::LSDBENCH.spec();
-//! assert_eq!((spec.expected_rows, spec.expected_videos), (1304, 400));
-//! ```
 
 mod scoring;
 

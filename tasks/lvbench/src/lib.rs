@@ -1,12 +1,5 @@
 #![forbid(unsafe_code)]
 //! LVBench. Options are part of the question; capabilities are multi-label.
-//!
-//! ```
-//! use paravt_suite::task::Task as _;
-//!
-//! let spec = paravt_task_lvbench::LVBENCH.spec();
-//! assert_eq!((spec.expected_rows, spec.expected_videos), (1549, 103));
-//! ```
 
 use paravt_suite::data::{DataError, Id};
 use paravt_suite::profile::Profile;

@@ -1,12 +1,5 @@
 #![forbid(unsafe_code)]
 //! MLVU dev, multiple choice.
-//!
-//! ```
-//! use paravt_suite::task::Task as _;
-//!
-//! let spec = paravt_task_mlvu::MLVU.spec();
-//! assert_eq!((spec.expected_rows, spec.expected_videos), (2174, 1122));
-//! ```
 
 use paravt_suite::data::{DataError, Id};
 use paravt_suite::sample::{Gold, Question, Sample, Tags};

@@ -1,12 +1,5 @@
 #![forbid(unsafe_code)]
 //! MMVU, validation split.
-//!
-//! ```
-//! use paravt_suite::task::Task as _;
-//!
-//! let spec = paravt_task_mmvu::MMVU.spec();
-//! assert_eq!((spec.expected_rows, spec.expected_videos), (1000, 583));
-//! ```
 
 mod disciplines;
 

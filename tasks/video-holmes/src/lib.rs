@@ -1,12 +1,5 @@
 #![forbid(unsafe_code)]
 //! Video-Holmes: questions with six options about suspense films.
-//!
-//! ```
-//! use paravt_suite::task::Task as _;
-//!
-//! let spec = paravt_task_video_holmes::VIDEO_HOLMES.spec();
-//! assert_eq!((spec.expected_rows, spec.expected_videos), (1837, 270));
-//! ```
 
 mod scoring;
 

@@ -1,12 +1,5 @@
 #![forbid(unsafe_code)]
 //! VideoMMMU: three questions about each of 300 lectures, a split for each stage of learning.
-//!
-//! ```
-//! use paravt_suite::task::Task as _;
-//!
-//! let names: Vec<&str> = paravt_task_video_mmmu::SPLITS.iter().map(|task| task.spec().name.as_str()).collect();
-//! assert_eq!(names, ["video_mmmu_perception", "video_mmmu_comprehension", "video_mmmu_adaptation"]);
-//! ```
 
 mod scoring;
 

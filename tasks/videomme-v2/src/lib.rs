@@ -1,12 +1,5 @@
 #![forbid(unsafe_code)]
 //! Video-MME-v2: four questions with eight options about each video, scored together.
-//!
-//! ```
-//! use paravt_suite::task::Task as _;
-//!
-//! let spec = paravt_task_videomme_v2::VIDEO_MME_V2.spec();
-//! assert_eq!((spec.expected_rows, spec.expected_videos), (3200, 800));
-//! ```
 
 mod scoring;
 

@@ -1,12 +1,5 @@
 #![forbid(unsafe_code)]
 //! Video-MME, without and with subtitles.
-//!
-//! ```
-//! use paravt_suite::task::Task as _;
-//!
-//! let spec = paravt_task_videomme::VIDEO_MME_WITH_SUBTITLES.spec();
-//! assert_eq!((spec.expected_rows, spec.expected_videos), (2700, 900));
-//! ```
 
 use paravt_suite::data::{DataError, Id};
 use paravt_suite::sample::{Gold, Question, Sample};

@@ -1,12 +1,5 @@
 #![forbid(unsafe_code)]
 //! VSI-Bench: options or a number.
-//!
-//! ```
-//! use paravt_suite::task::Task as _;
-//!
-//! let spec = paravt_task_vsi_bench::VSI_BENCH.spec();
-//! assert_eq!((spec.expected_rows, spec.expected_videos), (5130, 288));
-//! ```
 
 mod scoring;
 

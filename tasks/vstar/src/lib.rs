@@ -1,12 +1,5 @@
 #![forbid(unsafe_code)]
 //! V* Bench: questions about small details of a photograph.
-//!
-//! ```
-//! use paravt_suite::task::Task as _;
-//!
-//! let spec = paravt_task_vstar::VSTAR.spec();
-//! assert_eq!((spec.expected_rows, spec.expected_videos), (191, 191));
-//! ```
 
 use paravt_suite::data::{DataError, Id};
 use paravt_suite::sample::{Gold, Question, Sample, Tags};

@@ -137,14 +137,7 @@ mod tests {
     use super::*;
 
     fn job(settings: Settings) -> Job {
-        Job {
-            settings,
-            watch: crate::Watch::default(),
-            environment: std::collections::BTreeMap::new(),
-            paths: crate::Paths::default(),
-            model: "base".into(),
-            gpus: Vec::new(),
-        }
+        Job { settings, model: "base".into(), ..Job::default() }
     }
 
     #[test]

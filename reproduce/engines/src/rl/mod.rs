@@ -19,7 +19,7 @@ pub use settings::{Constrained, Settings};
 pub(crate) use state::saves;
 
 /// A reinforcement learning.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Job {
     pub settings: Settings,
     /// When it counts as stalled.

@@ -10,9 +10,9 @@ use paravt_supervise::Process;
 use super::state::{self, EXPERIMENT, From};
 use super::{Job, experiments};
 use crate::command::free_port;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::files::needs;
-use crate::materialized::written_rows;
+use crate::materialized::{check_rows, written_rows};
 use crate::record::Record;
 use crate::watch::{Attempt, End, Watcher, failed, seconds, with_restarts};
 use crate::{JobContext, Outcome, Update, entry, files, steps};
@@ -41,11 +41,9 @@ impl Job {
     pub(crate) fn run(&self, context: &mut JobContext<'_>) -> Result<Outcome> {
         self.settings.check()?;
         self.check_gpus()?;
-        let absolute = |path: &Path| {
-            std::path::absolute(path).map_err(|source| Error::file("cannot resolve", path, source))
-        };
-        let job = Self { paths: self.paths.absolute()?, model: absolute(&self.model)?, ..self.clone() };
-        let folder = absolute(context.folder)?;
+        let job =
+            Self { paths: self.paths.absolute()?, model: files::absolute(&self.model)?, ..self.clone() };
+        let folder = files::absolute(context.folder)?;
         if job.is_done(&folder)? {
             return Ok(Outcome::Complete);
         }
@@ -135,24 +133,8 @@ impl Job {
         server.stop(seconds(self.watch.grace_seconds));
         record.exited(SERVER, &mut server);
         let at = watcher.last();
-        let ended = match ended {
-            Ok(ended) => ended,
-            Err(error) => {
-                record.end("stopped: see the logs", Some(at), folder)?;
-                return Err(error);
-            }
-        };
-        record.end(
-            match &ended {
-                Attempt::Done => format!("{at} steps are done"),
-                Attempt::Interrupted => format!("stopped by the user at step {at}"),
-                Attempt::Failed(Error::Failed { why, .. }) => format!("failed at step {at}: {why}"),
-                Attempt::Failed(_) => format!("failed at step {at}"),
-            },
-            Some(at),
-            folder,
-        )?;
-        Ok((ended, watcher.made))
+        record.close(&ended, at, [&format!("{at} steps are done"), "see the logs"], folder)?;
+        Ok((ended?, watcher.made))
     }
 
     /// Waits for the server, then runs the trainers.
@@ -284,22 +266,12 @@ impl Job {
     fn count_rows(&self, trainer: &mut Process, begun: u64) -> Result<()> {
         let (folder, name) = (self.paths.rl_rows.parent(), files::name(&self.paths.rl_rows));
         let written = folder.and_then(|folder| written_rows(folder, |file| file == name));
-        let Some(written) = written else { return Ok(()) };
-        let log = std::fs::read(trainer.log()).unwrap_or_default();
-        let log = log.get(usize::try_from(begun).unwrap_or_default()..).unwrap_or(&log);
-        let log = String::from_utf8_lossy(log).into_owned();
-        let read = log.lines().find_map(|line| {
-            let (count, rest) = line.split_once(LOADED)?.1.split_once(' ')?;
-            rest.starts_with("training samples").then(|| count.parse::<usize>().ok())?
-        });
-        match read {
-            Some(read) if read != written => {
-                let why =
-                    format!("it read {read} rows, and {written} were written by the stage `materialize`");
-                Err(failed(TRAINER, why, trainer))
-            }
-            _ => Ok(()),
-        }
+        check_rows(TRAINER, trainer, begun, written, |log| {
+            log.lines().find_map(|line| {
+                let (count, rest) = line.split_once(LOADED)?.1.split_once(' ')?;
+                rest.starts_with("training samples").then(|| count.parse().ok())?
+            })
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Job, ROWS, checkpoint, checkpoints};
 use crate::command::free_port;
 use crate::error::{Error, Result};
 use crate::files::needs;
-use crate::materialized::written_rows;
+use crate::materialized::{check_rows, written_rows};
 use crate::record::Record;
 use crate::watch::{Attempt, End, Watcher, failed, seconds, with_restarts};
 use crate::{JobContext, Outcome, Update, entry, files, steps};
@@ -33,8 +33,7 @@ impl Job {
     pub(crate) fn run(&self, context: &mut JobContext<'_>) -> Result<Outcome> {
         self.settings.check()?;
         let job = Self { paths: self.paths.absolute()?, ..self.clone() };
-        let folder = std::path::absolute(context.folder);
-        let folder = folder.map_err(|source| Error::file("cannot resolve", context.folder, source))?;
+        let folder = files::absolute(context.folder)?;
         if checkpoint::damage(&kept(&folder, job.settings.target()), job.settings.processes).is_none() {
             return Ok(Outcome::Complete);
         }
@@ -116,26 +115,9 @@ impl Job {
         if dropped > 0 {
             (context.observer)(Update::Note(&format!("{dropped} rows could not be read and were dropped")));
         }
-        let ended = match ended {
-            Ok(ended) => ended,
-            Err(error) => {
-                record.end("stopped: see the log", Some(watcher.last()), folder)?;
-                return Err(error);
-            }
-        };
-        record.end(
-            match &ended {
-                Attempt::Done => format!("step {target} is done and its checkpoint kept"),
-                Attempt::Interrupted => format!("stopped by the user at step {}", watcher.last()),
-                Attempt::Failed(Error::Failed { why, .. }) => {
-                    format!("failed at step {}: {why}", watcher.last())
-                }
-                Attempt::Failed(_) => format!("failed at step {}", watcher.last()),
-            },
-            Some(watcher.last()),
-            folder,
-        )?;
-        Ok((ended, watcher.made))
+        let done = format!("step {target} is done and its checkpoint kept");
+        record.close(&ended, watcher.last(), [&done, "see the log"], folder)?;
+        Ok((ended?, watcher.made))
     }
 
     fn follow(
@@ -192,25 +174,13 @@ impl Job {
 
     /// Compares the rows that the trainer read with those that were written for it, where the latter are counted.
     fn count_rows(&self, process: &mut Process, begun: u64) -> Result<()> {
-        let Some(written) = written_rows(&self.paths.sft_rows, |name| name.starts_with("paravt_sft_")) else {
-            return Ok(());
-        };
-        let log = std::fs::read(process.log()).unwrap_or_default();
-        let log =
-            String::from_utf8_lossy(log.get(usize::try_from(begun).unwrap_or_default()..).unwrap_or(&log))
-                .into_owned();
-        let counts = log.lines().filter_map(|line| {
-            let rest = line.split_once(SIZE)?.1;
-            rest.split(|char: char| !char.is_ascii_digit()).next()?.parse::<usize>().ok()
-        });
-        let read: usize = counts.sum();
-        if read == 0 || read == written {
-            return Ok(());
-        }
-        Err(failed(
-            NAME,
-            format!("it read {read} rows, and {written} were written by the stage `materialize`"),
-            process,
-        ))
+        let written = written_rows(&self.paths.sft_rows, |name| name.starts_with("paravt_sft_"));
+        check_rows(NAME, process, begun, written, |log| {
+            let counts = log.lines().filter_map(|line| {
+                let rest = line.split_once(SIZE)?.1;
+                rest.split(|char: char| !char.is_ascii_digit()).next()?.parse::<usize>().ok()
+            });
+            Some(counts.sum()).filter(|read| *read > 0)
+        })
     }
 }

@@ -1,6 +1,5 @@
 //! What can go wrong with a training in another program, with stand-ins that write what the real ones write.
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Program, Stdio};
@@ -8,6 +7,9 @@ use std::time::{Duration, Instant};
 
 use paravt_engines::record::{RECORD, Record};
 use paravt_engines::{CURVES, Error, Job, JobContext, Outcome, Paths, Update, Watch, merge, pick, rl, sft};
+
+use crate::model::model;
+use crate::standin;
 
 /// Folder and stage of the process that is killed in [`a_kill_at_any_moment_leaves_no_process_and_is_resumed`].
 const HOLDER: [&str; 2] = ["PARAVT_ENGINES_FOLDER", "PARAVT_ENGINES_STAGE"];
@@ -21,28 +23,14 @@ struct Bench {
 
 impl Bench {
     fn new(root: &Path) -> Self {
-        let standin = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standin");
-        let checkout = ["checkout/paravt/sft/lmms-engine/src/lmms_engine", "checkout/paravt/rl/configs"];
-        for folder in ["env/bin", "engines/areal", "rows"].into_iter().chain(checkout) {
-            std::fs::create_dir_all(root.join(folder)).unwrap();
-        }
-        std::fs::write(root.join("checkout/paravt/rl/configs/paragrpo_8b.yaml"), "").unwrap();
-        for (name, from) in [("torchrun", "torchrun"), ("python", "python3"), ("python3", "python3")] {
-            let to = root.join("env/bin").join(name);
-            if !to.exists() {
-                // The environment's own `python3` is a stand-in: the first line names the real one.
-                let text = std::fs::read_to_string(standin.join(from)).unwrap();
-                let text = text.replacen("/usr/bin/env python3", &python(), 1);
-                std::fs::write(&to, text).unwrap();
-                std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o755)).unwrap();
-            }
-        }
+        standin::release(root);
+        std::fs::create_dir_all(root.join("rows")).unwrap();
         for name in ["paravt_sft_b.parquet", "paravt_sft_videor1_50k.parquet", "paravt_rl.parquet"] {
             std::fs::write(root.join("rows").join(name), "rows").unwrap();
         }
         if !root.join("base").exists() {
-            model(&root.join("base"), 0x3f80);
-            model(&root.join("merged"), 0x3f81);
+            model(&root.join("base"), &[("a", vec![4], 0x3f80)]);
+            model(&root.join("merged"), &[("a", vec![4], 0x3f81)]);
         }
         let watch = Watch {
             ready_seconds: 20.0,
@@ -177,22 +165,6 @@ impl Bench {
     }
 }
 
-fn python() -> String {
-    let paths = std::env::var_os("PATH").unwrap();
-    let mut found = std::env::split_paths(&paths).map(|folder| folder.join("python3"));
-    found.find(|path| path.is_file()).expect("python3 is on PATH").display().to_string()
-}
-
-/// A model folder with one tensor of bf16.
-fn model(folder: &Path, value: u16) {
-    std::fs::create_dir_all(folder).unwrap();
-    let bytes = value.to_le_bytes().repeat(4);
-    let view = safetensors::tensor::TensorView::new(safetensors::Dtype::BF16, vec![4], &bytes).unwrap();
-    std::fs::write(folder.join("model.safetensors"), safetensors::serialize([("a", view)], None).unwrap())
-        .unwrap();
-    std::fs::write(folder.join("config.json"), "{}").unwrap();
-}
-
 #[test]
 #[ignore = "needs Python: run by ci/test"]
 fn sft_stops_in_order_after_its_checkpoint_and_is_merged() {
@@ -224,7 +196,7 @@ fn sft_stops_in_order_after_its_checkpoint_and_is_merged() {
     assert_eq!(ended.unwrap(), Outcome::Complete);
     assert!(notes[0].contains("1 tensors with 4 parameters"), "{notes:?}");
     assert!(merge::model(&bench.folder("merge")).join("sha256.json").is_file());
-    model(&bench.root.join("merged"), 0x7fc0);
+    model(&bench.root.join("merged"), &[("a", vec![4], 0x7fc0)]);
     let failure = bench.failure("merge");
     assert!(failure.contains("not finite"), "{failure}");
 }

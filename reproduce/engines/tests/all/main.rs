@@ -2,4 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod faults;
+#[path = "../standin/model.rs"]
+mod model;
 mod released_code;
+#[path = "../standin/mod.rs"]
+mod standin;

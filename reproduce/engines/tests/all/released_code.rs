@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use paravt_engines::{Paths, Watch, entry, rl};
+use paravt_engines::{Paths, entry, rl};
 use serde_json::{Value, json};
 
 fn given(name: &str) -> PathBuf {
@@ -41,12 +41,10 @@ fn areal_reads_our_configuration_and_the_entry_file_reaches_the_trainer() {
     let work = root.path().join("scratch");
     std::fs::create_dir(&work).unwrap();
     let job = rl::Job {
-        settings: rl::Settings::default(),
-        watch: Watch::default(),
         environment: on_cpu(),
         paths: paths(),
         model: given("PARAVT_TARGET8_WORLD").join("model"),
-        gpus: Vec::new(),
+        ..rl::Job::default()
     };
     let (config, script) = (work.join("config.yaml"), work.join("rl_entry.py"));
     assert!(job.configure(root.path(), None, 0, &|| false).unwrap());

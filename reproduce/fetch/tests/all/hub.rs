@@ -5,10 +5,12 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use crate::common::{COMMIT, Faults, TOKEN, TestHub, ZipMember, files_below, git_oid, noise, sha256, zip};
+use crate::common::{
+    self, COMMIT, Faults, TOKEN, TestHub, ZipMember, files_below, git_oid, noise, sha256, zip,
+};
 use paravt_fetch::{
     Event, FetchError, FetchOptions, Fetched, Hub, Observer, Only, RepoType, Retries, Silent, Source, Token,
-    Unpack, fetch, plan,
+    fetch, plan,
 };
 
 /// Small ranges, so that a small file has many.
@@ -30,20 +32,10 @@ impl Events {
     }
 }
 
-fn source(kind: RepoType) -> Source {
+fn source() -> Source {
     Source {
-        name: "bench".into(),
-        kind,
         repos: vec!["tiny/moved".into(), "tiny/bench".into()],
-        revision: "main".into(),
-        annotations: vec!["rows/*.json".into()],
-        loose: vec!["media/*/*.bin".into()],
-        archives: vec![Unpack {
-            files: "part_*.zip".into(),
-            into: "bench/videos".into(),
-            flatten: true,
-            pictures: None,
-        }],
+        ..common::source("rows/*.json", "media/*/*.bin")
     }
 }
 
@@ -83,7 +75,7 @@ fn options() -> FetchOptions {
 }
 
 fn run(hub: &TestHub, root: &Path) -> Run {
-    run_with(hub, &source(RepoType::Dataset), root, None, &options())
+    run_with(hub, &source(), root, None, &options())
 }
 
 fn snapshot(root: &Path) -> std::path::PathBuf {
@@ -103,6 +95,21 @@ fn check_whole(root: &Path) {
     let left: Vec<_> =
         blobs.map(|blob| blob.unwrap().path()).filter(|path| path.extension().is_some()).collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// Fetches everything from a hub with these faults; what was noted.
+fn arrives(faults: Faults) -> Arc<Events> {
+    let (hub, root) = (TestHub::start(&contents(), faults.clone()), tempfile::tempdir().unwrap());
+    let Run { result, events } = run(&hub, root.path());
+    result.unwrap_or_else(|error| panic!("{faults:?}: {error}"));
+    check_whole(root.path());
+    events
+}
+
+/// Why a fetch from a hub with these faults fails.
+fn fails(faults: Faults) -> FetchError {
+    let (hub, root) = (TestHub::start(&contents(), faults), tempfile::tempdir().unwrap());
+    run(&hub, root.path()).result.unwrap_err()
 }
 
 #[test]
@@ -166,15 +173,10 @@ fn the_real_client_reads_the_cache_offline() {
 
 #[test]
 fn dropped_connections_are_resumed() {
-    let faults = Faults { drop_after: Some(70_000), drops: 25, busy: 2, ..Faults::default() };
-    let hub = TestHub::start(&contents(), faults);
-    let root = tempfile::tempdir().unwrap();
-    let run = run(&hub, root.path());
-    run.result.unwrap();
-    check_whole(root.path());
+    let events = arrives(Faults { drop_after: Some(70_000), drops: 25, busy: 2, ..Faults::default() });
     let sizes: usize = contents()[..3].iter().map(|(_, bytes)| bytes.len()).sum();
-    assert_eq!(run.events.bytes() as usize, sizes + 10 + contents()[6].1.len(), "no byte came twice");
-    let events = run.events.0.lock().unwrap();
+    assert_eq!(events.bytes() as usize, sizes + 10 + contents()[6].1.len(), "no byte came twice");
+    let events = events.0.lock().unwrap();
     assert!(
         events.iter().any(|event| matches!(event, Event::Retry { message, .. } if message.contains("429")))
     );
@@ -182,9 +184,7 @@ fn dropped_connections_are_resumed() {
 
 #[test]
 fn a_server_that_never_sends_is_given_up_with_its_last_failure() {
-    let hub = TestHub::start(&contents(), Faults { busy: 10_000, ..Faults::default() });
-    let root = tempfile::tempdir().unwrap();
-    let error = run(&hub, root.path()).result.unwrap_err();
+    let error = fails(Faults { busy: 10_000, ..Faults::default() });
     assert!(matches!(error, FetchError::Network { tries: 6, .. }), "{error}");
     assert!(error.to_string().contains("429"), "{error}");
 }
@@ -203,22 +203,13 @@ fn a_wrong_hash_is_fetched_again_and_then_refused() {
     many.faults(|faults| faults.corrupt = None);
     run(&many, root.path()).result.unwrap();
     check_whole(root.path());
-    let once = TestHub::start(&contents(), faults(13));
-    let root = tempfile::tempdir().unwrap();
-    let run = run(&once, root.path());
-    run.result.unwrap();
-    check_whole(root.path());
-    assert!(run.events.0.lock().unwrap().contains(&Event::Discarded(1_234_567)));
+    assert!(arrives(faults(13)).0.lock().unwrap().contains(&Event::Discarded(1_234_567)));
 }
 
 #[test]
 fn a_file_of_another_size_than_listed_is_refused() {
-    let hub = TestHub::start(
-        &contents(),
-        Faults { short: Some(("media/x/big.bin".into(), 7)), ..Faults::default() },
-    );
-    let root = tempfile::tempdir().unwrap();
-    let error = run(&hub, root.path()).result.unwrap_err().to_string();
+    let short = Some(("media/x/big.bin".into(), 7));
+    let error = fails(Faults { short, ..Faults::default() }).to_string();
     assert!(error.contains("1234560") && error.contains("1234567"), "{error}");
 }
 
@@ -261,22 +252,15 @@ fn a_list_of_files_that_does_not_end_is_refused() {
 
 #[test]
 fn a_server_without_ranges_serves_too() {
-    let hub = TestHub::start(&contents(), Faults { no_ranges: true, ..Faults::default() });
-    let root = tempfile::tempdir().unwrap();
-    run(&hub, root.path()).result.unwrap();
-    check_whole(root.path());
-    let faults = Faults { no_ranges: true, drop_after: Some(400_000), drops: 3, ..Faults::default() };
-    let hub = TestHub::start(&contents(), faults);
-    let root = tempfile::tempdir().unwrap();
-    run(&hub, root.path()).result.unwrap();
-    check_whole(root.path());
+    arrives(Faults { no_ranges: true, ..Faults::default() });
+    arrives(Faults { no_ranges: true, drop_after: Some(400_000), drops: 3, ..Faults::default() });
 }
 
 #[test]
 fn gated_repositories_are_explained_and_tokens_stay_on_the_hub() {
     let hub = TestHub::start(&contents(), Faults { gated: true, ..Faults::default() });
     let root = tempfile::tempdir().unwrap();
-    let tried = |token| run_with(&hub, &source(RepoType::Dataset), root.path(), token, &options()).result;
+    let tried = |token| run_with(&hub, &source(), root.path(), token, &options()).result;
     let anonymous = tried(None).unwrap_err().to_string();
     assert!(anonymous.contains("/datasets/tiny/bench") && anonymous.contains("HF_TOKEN"), "{anonymous}");
     let refused = tried(Some(TOKEN)).unwrap_err().to_string();
@@ -317,7 +301,7 @@ fn what_does_not_exist_is_named() {
     let hub = TestHub::start(&contents(), Faults::default());
     let root = tempfile::tempdir().unwrap();
     let tried = |change: &dyn Fn(&mut Source)| {
-        let mut source = source(RepoType::Dataset);
+        let mut source = source();
         change(&mut source);
         run_with(&hub, &source, root.path(), None, &options()).result.unwrap_err()
     };
@@ -333,10 +317,7 @@ fn what_does_not_exist_is_named() {
 
 #[test]
 fn signed_addresses_that_run_out_are_asked_for_again() {
-    let hub = TestHub::start(&contents(), Faults { address_uses: Some(3), ..Faults::default() });
-    let root = tempfile::tempdir().unwrap();
-    run(&hub, root.path()).result.unwrap();
-    check_whole(root.path());
+    arrives(Faults { address_uses: Some(3), ..Faults::default() });
 }
 
 #[test]
@@ -352,16 +333,9 @@ fn a_new_address_is_asked_for_after_any_refusal_of_the_storage() {
         (416, "", false),
         (416, "", true),
     ] {
-        let faults = Faults { refused: Some((status, said, 1)), storage_here, ..Faults::default() };
-        let hub = TestHub::start(&contents(), faults);
-        let root = tempfile::tempdir().unwrap();
-        run(&hub, root.path()).result.unwrap_or_else(|error| panic!("{status} {said}: {error}"));
-        check_whole(root.path());
+        arrives(Faults { refused: Some((status, said, 1)), storage_here, ..Faults::default() });
     }
-    let faults = Faults { refused: Some((403, OVER, 10_000)), storage_here: true, ..Faults::default() };
-    let hub = TestHub::start(&contents(), faults);
-    let root = tempfile::tempdir().unwrap();
-    let error = run(&hub, root.path()).result.unwrap_err();
+    let error = fails(Faults { refused: Some((403, OVER, 10_000)), storage_here: true, ..Faults::default() });
     assert!(matches!(error, FetchError::Network { tries: 6, .. }), "{error}");
     let error = error.to_string();
     assert!(error.contains("AccessDenied: Request has expired") && !error.contains("HF_TOKEN"), "{error}");
@@ -373,7 +347,7 @@ fn deleted_archives_are_not_fetched_again() {
     let hub = TestHub::start(&contents(), Faults::default());
     let root = tempfile::tempdir().unwrap();
     let options = FetchOptions { delete_archives: true, ..options() };
-    let tried = || run_with(&hub, &source(RepoType::Dataset), root.path(), None, &options);
+    let tried = || run_with(&hub, &source(), root.path(), None, &options);
     tried().result.unwrap();
     for part in ["part_1.zip", "part_2.zip"] {
         assert!(snapshot(root.path()).join(part).symlink_metadata().is_err(), "{part}");
@@ -393,9 +367,7 @@ fn deleted_archives_are_not_fetched_again() {
 fn annotations_alone_and_videos_alone() {
     let hub = TestHub::start(&contents(), Faults::default());
     let root = tempfile::tempdir().unwrap();
-    let tried = |only| {
-        run_with(&hub, &source(RepoType::Dataset), root.path(), None, &FetchOptions { only, ..options() })
-    };
+    let tried = |only| run_with(&hub, &source(), root.path(), None, &FetchOptions { only, ..options() });
     tried(Only::Annotations).result.unwrap();
     assert_eq!(files_below(&snapshot(root.path())).len(), 1);
     tried(Only::Videos).result.unwrap();
@@ -428,14 +400,11 @@ fn a_disk_without_room_is_refused_before_the_first_byte() {
     let error = runtime.block_on(async {
         let client = hub.client(None);
         let observer: Arc<dyn Observer> = Arc::new(Events::default());
-        let mut plan =
-            plan(&client, &source(RepoType::Dataset), root.path(), &options(), &*observer).await.unwrap();
+        let mut plan = plan(&client, &source(), root.path(), &options(), &*observer).await.unwrap();
         let archives: usize = contents()[..2].iter().map(|(_, bytes)| bytes.len()).sum();
         assert_eq!(plan.needed, plan.missing + archives as u64);
         plan.needed = u64::MAX / 2;
-        fetch(&client, &source(RepoType::Dataset), &plan, root.path(), &options(), &observer)
-            .await
-            .unwrap_err()
+        fetch(&client, &source(), &plan, root.path(), &options(), &observer).await.unwrap_err()
     });
     assert!(matches!(error, FetchError::Space { .. }), "{error}");
     assert_eq!(hub.served.reads.load(Ordering::SeqCst), 0);

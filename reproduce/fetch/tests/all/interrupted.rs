@@ -6,30 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::common::{COMMIT, Faults, TestHub, ZipMember, files_below, noise, zip};
-use paravt_fetch::{
-    FetchError, FetchOptions, Hub, Observer, RepoType, Retries, Silent, Source, Unpack, fetch, plan,
-};
+use crate::common::{self, COMMIT, Faults, TestHub, ZipMember, files_below, noise, zip};
+use paravt_fetch::{FetchError, FetchOptions, Hub, Observer, Retries, Silent, Source, fetch, plan};
 
 const ENDPOINT: &str = "PARAVT_TEST_ENDPOINT";
 const ROOT: &str = "PARAVT_TEST_ROOT";
 
 fn source() -> Source {
-    let unpack = |files: &str| Unpack {
-        files: files.into(),
-        into: "bench/videos".into(),
-        flatten: true,
-        pictures: None,
-    };
-    Source {
-        name: "bench".into(),
-        kind: RepoType::Dataset,
-        repos: vec!["tiny/bench".into()],
-        revision: "main".into(),
-        annotations: vec!["rows.json".into()],
-        loose: vec!["loose.bin".into()],
-        archives: vec![unpack("part_*.zip")],
-    }
+    common::source("rows.json", "loose.bin")
 }
 
 fn member(index: u64) -> Vec<u8> {

@@ -44,8 +44,8 @@ pub(super) fn gpus(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>
         let remedy = format!("sudo nvidia-smi -i {mig} -mig 0, with nothing running on them");
         findings.refuse(format!("MIG is on for GPU {mig}"), "whole GPUs", remedy);
     }
-    for gpu in gpus.list.iter().filter(|gpu| !gpu.processes.is_empty()) {
-        let processes = gpu.processes.iter().map(|process| {
+    for gpu in gpus.list.iter().filter(|gpu| !gpu.health.processes.is_empty()) {
+        let processes = gpu.health.processes.iter().map(|process| {
             let program = process.program.as_deref().unwrap_or("a process");
             let memory = process.memory.map(|bytes| format!(", {}", gib_text(bytes))).unwrap_or_default();
             format!("{program} (pid {}{memory})", process.pid)
@@ -125,7 +125,7 @@ fn version(text: &str) -> Option<Vec<u64>> {
 pub(super) fn errors(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>) {
     let Some((_, gpus)) = there(needs, machine) else { return };
     let failing = gpus.list.iter().filter_map(|gpu| {
-        let count = gpu.uncorrected_errors.filter(|count| *count > 0)?;
+        let count = gpu.health.uncorrected_errors.filter(|count| *count > 0)?;
         Some(format!("GPU {}: {count}", gpu.device.ordinal))
     });
     let failing: Vec<String> = failing.collect();
@@ -158,16 +158,16 @@ pub(super) fn peers(needs: &Needs, machine: &Machine, findings: &mut Findings<'_
     if !need.peers || gpus.list.len() < 2 {
         return;
     }
-    let cut = gpus.list.iter().filter(|gpu| !gpu.unreachable.is_empty());
+    let cut = gpus.list.iter().filter(|gpu| !gpu.health.unreachable.is_empty());
     let cut: Vec<String> =
-        cut.map(|gpu| format!("{} to {:?}", gpu.device.ordinal, gpu.unreachable)).collect();
+        cut.map(|gpu| format!("{} to {:?}", gpu.device.ordinal, gpu.health.unreachable)).collect();
     if !cut.is_empty() {
         let found = format!("no direct memory access: GPU {}", cut.join(", "));
         let remedy =
             "turn ACS and the IOMMU of the PCI bridges off, or give the virtual machine its GPUs together";
         findings.refuse(found, "each GPU reaches the memory of each other", remedy);
     }
-    let without = numbers(gpus.list.iter().filter(|gpu| gpu.links == 0));
+    let without = numbers(gpus.list.iter().filter(|gpu| gpu.health.links == 0));
     if !without.is_empty() {
         let found = format!("no NVLink is up on GPU {}", without.join(", "));
         findings.warn(
@@ -176,7 +176,7 @@ pub(super) fn peers(needs: &Needs, machine: &Machine, findings: &mut Findings<'_
             "training runs over PCIe, several times slower; see nvidia-smi nvlink -s",
         );
     } else if cut.is_empty() {
-        let links = gpus.list.iter().map(|gpu| gpu.links).min().unwrap_or_default();
+        let links = gpus.list.iter().map(|gpu| gpu.health.links).min().unwrap_or_default();
         findings.ok(format!("direct memory access between all, {links} NVLinks each"));
     }
 }

@@ -1,5 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
+use paravt_devices::{GpuProcess, Health};
+
 use super::*;
 use crate::preflight::machine::*;
 use crate::preflight::needs::*;
@@ -55,9 +57,7 @@ fn machine() -> Machine {
             free: 79 * GIB,
             ..paravt_devices::Gpu::default()
         },
-        uncorrected_errors: Some(0),
-        links: 18,
-        ..Gpu::default()
+        health: Health { uncorrected_errors: Some(0), links: 18, ..Health::default() },
     };
     let disk = |path: &str, file_system| Disk {
         path: path.to_owned(),
@@ -156,21 +156,21 @@ fn gpus_that_are_missing_mixed_partitioned_busy_or_of_another_generation_are_ref
     refused(&|machine| gpu(machine, 2).device.capability = (7, 5), "GPUs", "7.5");
     let busy = |machine: &mut Machine| {
         let process = GpuProcess { pid: 4711, program: Some("python".to_owned()), memory: Some(12 * GIB) };
-        gpu(machine, 5).processes.push(process);
+        gpu(machine, 5).health.processes.push(process);
     };
     refused(&busy, "GPUs", "GPU 5 is used by python (pid 4711, 12.0 GiB)");
     refused(&|machine| gpu(machine, 5).device.memory = 40 * GIB, "GPU memory", "40.0 GiB on GPU 5");
     // In a container the process is not seen, its memory is.
     refused(&|machine| gpu(machine, 6).device.free = 60 * GIB, "GPU memory", "60.0 GiB free on GPU 6");
-    refused(&|machine| gpu(machine, 1).uncorrected_errors = Some(2), "GPU errors", "GPU 1: 2");
-    refused(&|machine| gpu(machine, 0).unreachable = vec![4], "GPU connections", "0 to [4]");
+    refused(&|machine| gpu(machine, 1).health.uncorrected_errors = Some(2), "GPU errors", "GPU 1: 2");
+    refused(&|machine| gpu(machine, 0).health.unreachable = vec![4], "GPU connections", "0 to [4]");
     let driver = |version: &'static str| {
         move |machine: &mut Machine| machine.gpus.as_mut().unwrap().driver = Some(version.to_owned())
     };
     refused(&driver("470.82.01"), "driver", "470.82.01");
     refused(&driver("525.60.9"), "driver", "525.60.9");
     assert_eq!(problem(driver("550.54.15"), "driver").level, Level::Warn);
-    assert_eq!(problem(|machine| gpu(machine, 7).links = 0, "GPU connections").level, Level::Warn);
+    assert_eq!(problem(|machine| gpu(machine, 7).health.links = 0, "GPU connections").level, Level::Warn);
     let xid =
         problem(|machine| machine.xid = Ok(vec!["NVRM: Xid (PCI:0000:1b): 79".to_owned()]), "GPU errors");
     assert!(xid.level == Level::Warn && xid.found.contains("79"), "{xid:?}");

@@ -123,98 +123,33 @@ impl Fused<3> {
     }
 }
 
-impl CustomOp1 for Fused<1> {
-    fn name(&self) -> &'static str {
-        self.name
-    }
+/// One of candle's traits, which differ in how many inputs their methods take.
+macro_rules! operation {
+    ($operation:ident for $fused:ty: $($input:ident $layout:ident),+ -> $gradients:ty) => {
+        impl $operation for $fused {
+            fn name(&self) -> &'static str {
+                self.name
+            }
 
-    fn cpu_fwd(&self, x: &CpuStorage, lx: &Layout) -> Result<(CpuStorage, Shape)> {
-        self.cpu_fwd([(x, lx)])
-    }
+            fn cpu_fwd(&self, $($input: &CpuStorage, $layout: &Layout),+) -> Result<(CpuStorage, Shape)> {
+                self.cpu_fwd([$(($input, $layout)),+])
+            }
 
-    fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
-        self.cuda_fwd()
-    }
+            fn cuda_fwd(&self, $($input: &CudaStorage, $layout: &Layout),+) -> Result<(CudaStorage, Shape)> {
+                let _ = [$(($input, $layout)),+];
+                self.cuda_fwd()
+            }
 
-    fn bwd(&self, x: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
-        let [to_x] = self.bwd([x], grad)?;
-        Ok(to_x)
-    }
+            fn bwd(&self, $($input: &Tensor,)+ _: &Tensor, grad: &Tensor) -> Result<$gradients> {
+                let [$($input),+] = self.bwd([$($input),+], grad)?;
+                Ok(($($input),+))
+            }
+        }
+    };
 }
 
-impl CustomOp2 for Fused<2> {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn cpu_fwd(
-        &self,
-        x: &CpuStorage,
-        lx: &Layout,
-        y: &CpuStorage,
-        ly: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        self.cpu_fwd([(x, lx), (y, ly)])
-    }
-
-    fn cuda_fwd(
-        &self,
-        _: &CudaStorage,
-        _: &Layout,
-        _: &CudaStorage,
-        _: &Layout,
-    ) -> Result<(CudaStorage, Shape)> {
-        self.cuda_fwd()
-    }
-
-    fn bwd(
-        &self,
-        x: &Tensor,
-        y: &Tensor,
-        _: &Tensor,
-        grad: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        Ok(self.bwd([x, y], grad)?.into())
-    }
-}
-
-impl CustomOp3 for Fused<3> {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn cpu_fwd(
-        &self,
-        x: &CpuStorage,
-        lx: &Layout,
-        y: &CpuStorage,
-        ly: &Layout,
-        z: &CpuStorage,
-        lz: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        self.cpu_fwd([(x, lx), (y, ly), (z, lz)])
-    }
-
-    fn cuda_fwd(
-        &self,
-        _: &CudaStorage,
-        _: &Layout,
-        _: &CudaStorage,
-        _: &Layout,
-        _: &CudaStorage,
-        _: &Layout,
-    ) -> Result<(CudaStorage, Shape)> {
-        self.cuda_fwd()
-    }
-
-    fn bwd(
-        &self,
-        x: &Tensor,
-        y: &Tensor,
-        z: &Tensor,
-        _: &Tensor,
-        grad: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        Ok(self.bwd([x, y, z], grad)?.into())
-    }
-}
+operation!(CustomOp1 for Fused<1>: x x_layout -> Option<Tensor>);
+operation!(CustomOp2 for Fused<2>: x x_layout, y y_layout -> (Option<Tensor>, Option<Tensor>));
+operation!(
+    CustomOp3 for Fused<3>: x x_layout, y y_layout, z z_layout -> (Option<Tensor>, Option<Tensor>, Option<Tensor>)
+);

@@ -273,13 +273,7 @@ mod tests {
     use crate::rollout::RolloutFigures;
 
     fn trajectory(number: u32, reward: f64) -> Trajectory {
-        let prompt = Prompt {
-            text: String::new(),
-            ids: (0..12).map(|at| 10 + (number * 7 + at * 3) % 50).collect(),
-            positions: (0..12).map(|at| [at; 3]).collect(),
-            next_position: 12,
-            media: Vec::new(),
-        };
+        let prompt = Prompt::of_ids((0..12).map(|at| 10 + (number * 7 + at * 3) % 50).collect());
         let example = Example::of_prompt(prompt, (0..12).map(|at| at >= 4).collect());
         let behaviour = vec![-1.0; example.learned()];
         let reward = Reward { total: reward, ..Reward::default() };

@@ -39,53 +39,54 @@ fn config() -> SftConfig {
     }
 }
 
-#[test]
-fn supervised_training_that_stops_anywhere_ends_the_same() {
-    let folder = tempfile::tempdir().unwrap();
-    let base = fresh(folder.path());
-    let whole = folder.path().join("whole");
-    sft::train(&base, &whole, Arc::new(Lessons(11)), &config(), &Compute::cpu(), |_| {}).unwrap();
-    assert_eq!(log(&whole).len(), 8);
-    // At 3 there is one checkpoint, which two later ones push out before the end.
-    for stop in [1, 3, 5] {
-        // Stopped in the middle of a step: what came after the last checkpoint is lost, and no more.
-        let part = folder.path().join(format!("part{stop}"));
-        let stopped = std::panic::catch_unwind(|| {
-            sft::train(&base, &part, Arc::new(Lessons(11)), &config(), &Compute::cpu(), |step| {
-                assert_ne!(step.step, stop)
-            })
-        });
-        assert!(stopped.is_err() && !part.join("final").exists());
-        let mut steps = Vec::new();
-        sft::train(&base, &part, Arc::new(Lessons(11)), &config(), &Compute::cpu(), |step| {
-            steps.push(step.step)
-        })
-        .unwrap();
-        assert_eq!(steps[0], stop / 2 * 2 + 1, "goes on after the last checkpoint");
-        assert_eq!(files(&part.join("final")), files(&whole.join("final")));
-        assert_eq!(log(&part), log(&whole));
-    }
-    // Other settings are another run.
-    let other = SftConfig { pack_tokens: 301, ..config() };
-    let error =
-        sft::train(&base, &whole, Arc::new(Lessons(11)), &other, &Compute::cpu(), |_| {}).unwrap_err();
-    assert!(error.to_string().contains("pack_tokens was 300, is 301"), "{error}");
+/// Trains on the CPU.
+fn train(
+    base: &Path,
+    out: &Path,
+    rows: impl Conversations + 'static,
+    config: &SftConfig,
+) -> paravt_train::Result<()> {
+    sft::train(base, out, Arc::new(rows), config, &Compute::cpu(), |_| {})
 }
 
+/// Stops a training in the middle of a step: what comes after the last checkpoint is lost.
 fn interrupted(base: &Path, out: &Path, stop: usize) {
     let stopped = std::panic::catch_unwind(|| {
         sft::train(base, out, Arc::new(Lessons(11)), &config(), &Compute::cpu(), |step| {
             assert_ne!(step.step, stop)
         })
     });
-    assert!(stopped.is_err());
+    assert!(stopped.is_err() && !out.join("final").exists());
 }
 
+/// Trains to the end, or goes on to it; the steps that are taken.
 fn finished(base: &Path, out: &Path) -> Vec<usize> {
     let mut steps = Vec::new();
     let on_step = |step: &sft::SftStep| steps.push(step.step);
     sft::train(base, out, Arc::new(Lessons(11)), &config(), &Compute::cpu(), on_step).unwrap();
     steps
+}
+
+#[test]
+fn supervised_training_that_stops_anywhere_ends_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = fresh(folder.path());
+    let whole = folder.path().join("whole");
+    finished(&base, &whole);
+    assert_eq!(log(&whole).len(), 8);
+    // At 3 there is one checkpoint, which two later ones push out before the end.
+    for stop in [1, 3, 5] {
+        let part = folder.path().join(format!("part{stop}"));
+        interrupted(&base, &part, stop);
+        let steps = finished(&base, &part);
+        assert_eq!(steps[0], stop / 2 * 2 + 1, "goes on after the last checkpoint");
+        assert_eq!(files(&part.join("final")), files(&whole.join("final")));
+        assert_eq!(log(&part), log(&whole));
+    }
+    // Other settings are another run.
+    let other = SftConfig { pack_tokens: 301, ..config() };
+    let error = train(&base, &whole, Lessons(11), &other).unwrap_err();
+    assert!(error.to_string().contains("pack_tokens was 300, is 301"), "{error}");
 }
 
 #[test]
@@ -142,8 +143,7 @@ fn a_checkpoint_of_another_precision_or_version_is_refused() {
     let path = out.join("step-000002/progress.json");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("\"format\": 2,", "")).unwrap();
-    let train = || sft::train(&base, &out, Arc::new(Lessons(11)), &config(), &Compute::cpu(), |_| {});
-    let error = train().unwrap_err().to_string();
+    let error = train(&base, &out, Lessons(11), &config()).unwrap_err().to_string();
     assert!(error.contains("format 1, this version writes 2"), "{error}");
 }
 
@@ -156,8 +156,7 @@ fn weights_that_are_not_numbers_are_never_saved() {
     for steps in [1, 4] {
         let out = folder.path().join(format!("{steps}"));
         let config = SftConfig { optimizer: optimizer.clone(), schedule, steps, ..config() };
-        let error = sft::train(&base, &out, Arc::new(Lessons(11)), &config, &Compute::cpu(), |_| {});
-        let error = error.unwrap_err().to_string();
+        let error = train(&base, &out, Lessons(11), &config).unwrap_err().to_string();
         assert!(error.contains("lower the learning rate"), "{error}");
         assert!(!out.join("final").exists());
     }
@@ -187,7 +186,7 @@ fn a_row_that_is_too_long_does_not_end_the_eleventh_epoch() {
     // One row a step: in some epoch the long one comes first.
     let config = SftConfig { pack_tokens: 300, packs_per_step: 1, steps: 130, save_every: 200, ..config() };
     let out = folder.path().join("out");
-    sft::train(&base, &out, Arc::new(OneTooLong), &config, &Compute::cpu(), |_| {}).unwrap();
+    train(&base, &out, OneTooLong, &config).unwrap();
     assert!(log(&out)[129]["over_long_rows"].as_f64().unwrap() >= 12.0);
 }
 
@@ -197,19 +196,11 @@ fn rows_that_are_too_long_are_left_out_and_counted() {
     let base = fresh(folder.path());
     let config = SftConfig { pack_tokens: 120, steps: 3, ..config() };
     let out = folder.path().join("out");
-    sft::train(&base, &out, Arc::new(Lessons(8)), &config, &Compute::cpu(), |_| {}).unwrap();
+    train(&base, &out, Lessons(8), &config).unwrap();
     assert!(log(&out)[2]["over_long_rows"].as_f64().unwrap() > 0.0);
-    let error = sft::train(
-        &base,
-        &folder.path().join("none"),
-        Arc::new(Lessons(0)),
-        &config,
-        &Compute::cpu(),
-        |_| {},
-    );
+    let error = train(&base, &folder.path().join("none"), Lessons(0), &config);
     assert!(error.unwrap_err().to_string().contains("no row"));
     let tiny = SftConfig { pack_tokens: 2, ..config };
-    let error =
-        sft::train(&base, &folder.path().join("tiny"), Arc::new(Lessons(8)), &tiny, &Compute::cpu(), |_| {});
+    let error = train(&base, &folder.path().join("tiny"), Lessons(8), &tiny);
     assert!(error.unwrap_err().to_string().contains("no row fits into 2 tokens"));
 }

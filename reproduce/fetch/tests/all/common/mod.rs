@@ -12,12 +12,30 @@ use axum::extract::{Path as UrlPath, RawQuery, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use paravt_fetch::{Hub, Retries, Token};
+use paravt_fetch::{Hub, RepoType, Retries, Source, Token, Unpack};
 use serde_json::json;
 use sha1::Digest as _;
 
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 pub(crate) const TOKEN: &str = "hf_a_token_of_a_test";
+
+/// A source in one repository: rows, loose files, and videos in the archives `part_*.zip`.
+pub(crate) fn source(annotations: &str, loose: &str) -> Source {
+    Source {
+        name: "bench".into(),
+        kind: RepoType::Dataset,
+        repos: vec!["tiny/bench".into()],
+        revision: "main".into(),
+        annotations: vec![annotations.into()],
+        loose: vec![loose.into()],
+        archives: vec![Unpack {
+            files: "part_*.zip".into(),
+            into: "bench/videos".into(),
+            flatten: true,
+            pictures: None,
+        }],
+    }
+}
 
 /// What goes wrong.
 #[derive(Debug, Clone, Default)]

@@ -1,5 +1,4 @@
 //! Several servers, failing and overloaded ones, each a real server on a port of its own.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
@@ -14,12 +13,12 @@ use axum::{Json, Router};
 use futures::StreamExt as _;
 use futures::future::join_all;
 use paravt_backend_openai::{Config, OpenAi};
-use paravt_suite::backend::{
-    Backend as _, BackendError, CallId, Completion, ErrorClass, Generation, Request,
-};
-use paravt_suite::message::{Message, Part, Role, Spread, VideoPart};
+use paravt_suite::backend::{Backend as _, ErrorClass};
+use paravt_suite::message::{Message, Role};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+
+use crate::common::{self, ask, config, request};
 
 /// One server: answers with `status` as soon as the gate lets a request through.
 struct Server {
@@ -99,33 +98,8 @@ async fn complete(State(server): State<Arc<Server>>, Json(body): Json<Value>) ->
     Json(json!({"choices": [{"message": message, "finish_reason": "stop"}]})).into_response()
 }
 
-fn config(urls: Vec<String>) -> Config {
-    Config {
-        model: Some("m".into()),
-        timeout: Duration::from_secs(20),
-        retry_pause: Duration::from_millis(1),
-        max_reply: 1 << 20,
-        whole_text: false,
-        ..Config::new(urls)
-    }
-}
-
 async fn client(servers: &[&Arc<Server>]) -> OpenAi {
-    OpenAi::connect(config(servers.iter().map(|server| server.url.clone()).collect())).await.unwrap()
-}
-
-/// Asks for a sample that nobody has asked for.
-async fn ask(client: &OpenAi) -> Result<Completion, BackendError> {
-    static SAMPLES: AtomicUsize = AtomicUsize::new(0);
-    let sample = SAMPLES.fetch_add(1, Ordering::SeqCst).to_string();
-    let request = Request {
-        id: CallId::new(sample, "turn0"),
-        messages: vec![Message::text(Role::User, "A or B?")],
-        generation: Generation::greedy(8),
-        tools: None,
-        chat_template: None,
-    };
-    client.complete(&request).await
+    OpenAi::connect(config(servers.iter().map(|server| &server.url))).await.unwrap()
 }
 
 /// Waits until a condition holds.
@@ -185,11 +159,9 @@ async fn the_least_busy_server_is_next() {
 
 /// Two turns about a video with the pause of a crop between them.
 async fn converse(client: Arc<OpenAi>, sample: usize, video: String) {
-    let video = VideoPart { path: video.into(), nframes: None, spread: Spread::default() };
-    let mut messages = vec![Message::parts(Role::User, vec![Part::Video(video)])];
+    let mut messages = vec![common::video(video)];
     for turn in 0..2_usize {
-        let id = CallId::new(sample.to_string(), format!("turn{turn}"));
-        let request = Request::new(id, messages.clone(), Generation::greedy(8));
+        let request = request(sample.to_string(), turn, messages.clone());
         messages.push(Message::text(Role::Assistant, client.complete(&request).await.unwrap().text));
         messages.push(Message::text(Role::User, "The frames of the crop."));
         tokio::time::sleep(Duration::from_millis(5 + (sample % 7) as u64)).await;
@@ -233,7 +205,7 @@ async fn turns_and_questions_of_a_video_stay_on_their_server() {
 async fn a_second_try_goes_to_another_server() {
     let (ill, well) = (Server::open().await, Server::open().await);
     ill.answer_with(500);
-    let mut config = config(vec![ill.url.clone(), well.url.clone()]);
+    let mut config = config([&ill.url, &well.url]);
     config.max_tries = 2;
     let client = OpenAi::connect(config).await.unwrap();
     for _ in 0..6 {
@@ -310,7 +282,7 @@ async fn an_ejected_endpoint_is_used_when_it_is_the_only_one() {
 #[tokio::test]
 async fn a_dead_server_among_others_fails_no_request_and_no_start() {
     let well = Server::open().await;
-    let mut config = config(vec![nobody().await, well.url.clone()]);
+    let mut config = config([nobody().await, well.url.clone()]);
     config.model = None;
     config.max_tries = 2;
     let client = OpenAi::connect(config).await.unwrap();
@@ -323,7 +295,7 @@ async fn a_dead_server_among_others_fails_no_request_and_no_start() {
 
 #[tokio::test]
 async fn a_server_that_is_down_at_the_start_is_asked_three_times_whatever_the_tries_of_a_request() {
-    let mut config = config(vec![nobody().await]);
+    let mut config = config([nobody().await]);
     config.model = None;
     config.max_tries = 9;
     let error = OpenAi::connect(config).await.err().unwrap();
@@ -333,7 +305,7 @@ async fn a_server_that_is_down_at_the_start_is_asked_three_times_whatever_the_tr
 #[tokio::test]
 async fn rate_limits_halve_requests_in_flight_and_success_raises_them() {
     let server = Server::shut().await;
-    let mut config = config(vec![server.url.clone()]);
+    let mut config = config([&server.url]);
     config.max_requests = 16;
     config.max_tries = 5;
     let client = Arc::new(OpenAi::connect(config).await.unwrap());
@@ -365,7 +337,7 @@ async fn rate_limits_honour_retry_after_and_do_not_eject() {
     let (busy, other) = (Server::open().await, Server::open().await);
     busy.answer_with(429);
     busy.retry_after.store(1, Ordering::SeqCst);
-    let mut config = config(vec![busy.url.clone(), other.url.clone()]);
+    let mut config = config([&busy.url, &other.url]);
     config.max_tries = 2;
     let client = OpenAi::connect(config).await.unwrap();
     let start = Instant::now();
@@ -388,7 +360,7 @@ async fn refusals_are_tried_three_times_and_permanent_errors_once() {
     ] {
         let server = Server::open().await;
         server.answer_with(status);
-        let mut config = config(vec![server.url.clone()]);
+        let mut config = config([&server.url]);
         config.max_tries = 5;
         let error = ask(&OpenAi::connect(config).await.unwrap()).await.unwrap_err();
         assert_eq!((error.class, error.tries, server.hits()), (class, tries, tries as usize));
@@ -399,7 +371,7 @@ async fn refusals_are_tried_three_times_and_permanent_errors_once() {
 #[tokio::test]
 async fn no_answer_in_time_is_a_timeout() {
     let server = Server::shut().await;
-    let mut config = config(vec![server.url.clone()]);
+    let mut config = config([&server.url]);
     config.timeout = Duration::from_millis(50);
     let error = ask(&OpenAi::connect(config).await.unwrap()).await.unwrap_err();
     assert_eq!((error.class, error.tries, server.hits()), (ErrorClass::Timeout, 3, 3));
@@ -410,14 +382,14 @@ async fn a_server_without_a_list_of_models_asks_for_a_name() {
     let server = Server::open().await;
     for status in [404, 500] {
         server.answer_with(status);
-        let unnamed = Config { model: None, ..config(vec![server.url.clone()]) };
+        let unnamed = Config { model: None, ..config([&server.url]) };
         let error = OpenAi::connect(unnamed).await.err().unwrap().to_string();
         assert!(
             error.contains(&status.to_string()) && error.contains("name the model with --model"),
             "{error}"
         );
     }
-    let closed = Config { model: None, ..config(vec!["http://127.0.0.1:9/v1".into()]) };
+    let closed = Config { model: None, ..config(["http://127.0.0.1:9/v1"]) };
     let error = OpenAi::connect(closed).await.err().unwrap().to_string();
     assert!(!error.contains("--model"), "nothing listens there: {error}");
 }

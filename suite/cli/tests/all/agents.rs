@@ -4,13 +4,14 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ok, run, run_again, stable_records, store_standin, text};
+use crate::common::{bench, ends, ok, run, run_again, stable_records, store_standin};
 use paravt_agents::conan::RELEASE;
 use paravt_suite::protocol::Fidelity;
 use paravt_suite::record::{Outcome, Record, RecordedMessage, RecordedPart, ToolOutcome};
 use paravt_suite::run::Manifest;
 use paravt_suite::summary::AgentScoreSummary;
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// Conan's spelling of the scripted model's calls.
 fn clips(answer: &mut Value) {
@@ -23,22 +24,11 @@ fn clips(answer: &mut Value) {
 
 #[test]
 fn a_run_under_an_imported_protocol_has_both_scores_and_is_replayed() {
-    let dir = tempfile::tempdir().unwrap();
-    let cache = dir.path().join("cache");
-    store_standin("conan", &cache);
-
-    let server = Server::start(Script { rewrite: Some(clips), ..Script::default() });
-    let (out, again) = (dir.path().join("out"), dir.path().join("again"));
-    let under = |mut command: Command| {
-        command.env("PARAVT_BENCH_CACHE", &cache).args(["--protocol", "conan"]);
-        command
-    };
-    ok(under(run(&["videomme"], &out, &server.base_url)));
-    let read = |name: &str| std::fs::read(out.join("videomme").join(name)).unwrap();
+    let (dir, records) = replayed("conan", clips);
+    let read = |name: &str| std::fs::read(dir.path().join("out/videomme").join(name)).unwrap();
     let manifest: Manifest = serde_json::from_slice(&read("manifest.json")).unwrap();
     assert_eq!((manifest.fidelity, manifest.plan.temperature), (Some(Fidelity::Variant), 1.0));
     assert_eq!(manifest.protocol_source.repository, RELEASE.repository);
-    let records = stable_records(&out.join("videomme"));
     let summary: Value = serde_json::from_slice(&read("summary.json")).unwrap();
     let own: AgentScoreSummary = serde_json::from_value(summary["own"].clone()).unwrap();
     let mean: f64 = records.iter().map(|record| record.agent_score.as_ref().unwrap().score.value).sum();
@@ -51,9 +41,6 @@ fn a_run_under_an_imported_protocol_has_both_scores_and_is_replayed() {
     }
     let RecordedPart::Text { text: stamp } = &records[0].transcript.messages[0].parts[0] else { panic!() };
     assert_eq!(stamp, "00:00:00");
-
-    ok(under(run_again(&["videomme"], &again, &out)));
-    assert_eq!(stable_records(&again.join("videomme")), records);
 }
 
 /// FrameThinker's actions: a choice for a call, an answer for A and B, neither for C and D.
@@ -69,21 +56,16 @@ fn actions(answer: &mut Value) {
     *content = format!("<think>t</think><action>{action}</action>").into();
 }
 
-/// Records of a run of an imported agent whose model is scripted. A replay and a resumed run ask nothing and have the same
-/// records: every request is found by the hash of its conversation.
-fn replayed(name: &str, rewrite: fn(&mut Value)) -> Vec<Record> {
+/// Folder and records of a run of an imported agent whose model is scripted. A replay and a resumed run ask nothing and
+/// have the same records: every request is found by the hash of its conversation.
+fn replayed(name: &str, rewrite: fn(&mut Value)) -> (TempDir, Vec<Record>) {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     store_standin(name, &cache);
-    let command = |mut command: Command| {
-        command.env("PARAVT_BENCH_CACHE", &cache);
-        command
-    };
     let server = Server::start(Script { rewrite: Some(rewrite), ..Script::default() });
     let (out, again) = (dir.path().join("out"), dir.path().join("again"));
-    let under = |run: Command| {
-        let mut command = command(run);
-        command.args(["--protocol", name]);
+    let under = |mut command: Command| {
+        command.env("PARAVT_BENCH_CACHE", &cache).args(["--protocol", name]);
         command
     };
     let asks = || under(run(&["videomme"], &out, &server.base_url));
@@ -99,12 +81,12 @@ fn replayed(name: &str, rewrite: fn(&mut Value)) -> Vec<Record> {
         asked,
         "every request is recorded, and none is repeated"
     );
-    records
+    (dir, records)
 }
 
 #[test]
 fn an_agent_of_several_tries_is_replayed_and_counted_whole() {
-    let records = replayed("framethinker", actions);
+    let (_, records) = replayed("framethinker", actions);
     let tries: Vec<_> = records.iter().map(|record| record.transcript.tries.as_ref().unwrap()).collect();
     assert!(tries.iter().any(|tries| tries.accepted) && tries.iter().any(|tries| !tries.before.is_empty()));
     for (record, tries) in records.iter().zip(&tries) {
@@ -139,7 +121,7 @@ fn groundings(answer: &mut Value) {
 
 #[test]
 fn an_agent_of_a_video_for_each_call_is_replayed() {
-    let records = replayed("video-o3", groundings);
+    let (_, records) = replayed("video-o3", groundings);
     let shown = |message: &RecordedMessage| {
         message.parts.iter().any(|part| matches!(part, RecordedPart::Frames { .. }))
     };
@@ -150,9 +132,6 @@ fn an_agent_of_a_video_for_each_call_is_replayed() {
 
 #[test]
 fn an_import_that_is_missing_names_its_repository() {
-    let output = bench().args(["protocol", "export", "eva"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).contains("wangruohui/EfficientVideoAgent"), "{}", text(&output));
-    let listed = text(&ok(bench().args(["protocol", "list"])));
-    assert!(listed.contains("protocol import conan --from PATH|URL"), "{listed}");
+    ends(2, bench().args(["protocol", "export", "eva"]), &["wangruohui/EfficientVideoAgent"]);
+    ends(0, bench().args(["protocol", "list"]), &["protocol import conan --from PATH|URL"]);
 }

@@ -1,22 +1,11 @@
 //! What a person at a terminal does first: what is here, and one question about one video.
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ok, text, world};
+use crate::common::{bench, ends, files, ok, text, world};
 
 fn a_video() -> std::path::PathBuf {
-    let mut folders = vec![world().to_owned()];
-    let mut videos = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            match path.extension() {
-                _ if path.is_dir() => folders.push(path),
-                Some(extension) if extension == "mp4" => videos.push(path),
-                _ => {}
-            }
-        }
-    }
-    videos.into_iter().min().unwrap()
+    let is_video = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "mp4");
+    files(world()).into_iter().find(is_video).unwrap()
 }
 
 #[test]
@@ -37,22 +26,20 @@ fn a_question_shows_its_tool_calls_and_ends_in_an_answer() {
 fn a_model_that_cannot_be_reached_is_an_error_and_no_answer() {
     let mut command = bench();
     command.arg("ask").arg(a_video()).args(["What?", "--nframes", "4", "--tries", "1", "--model", "m"]);
-    let output = command.args(["--base-url", "http://127.0.0.1:9/v1"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
-    assert!(!String::from_utf8_lossy(&output.stdout).contains("answer:"), "{}", text(&output));
+    let said = ends(4, command.args(["--base-url", "http://127.0.0.1:9/v1"]), &[]);
+    assert!(!said.contains("answer:"), "{said}");
 
     // Without --model the server is asked for one first: a precondition.
     let mut command = bench();
     command.arg("ask").arg(a_video()).args(["What?", "--tries", "1", "--base-url", "http://127.0.0.1:9/v1"]);
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    ends(3, command, &[]);
 }
 
 #[test]
 fn a_missing_video_is_named() {
-    let output = bench().args(["ask", "nowhere.mp4", "What?", "--base-url", "http://x"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output).contains("nowhere.mp4: no such file"), "{}", text(&output));
+    let mut command = bench();
+    command.args(["ask", "nowhere.mp4", "What?", "--base-url", "http://x"]);
+    ends(2, command, &["nowhere.mp4: no such file"]);
 }
 
 #[test]
@@ -65,8 +52,7 @@ fn a_file_that_is_no_video_ends_with_the_code_of_frames() {
     for (name, flags) in
         [("ask", ["?", "--base-url", &server.base_url]), ("frames", ["--nframes=4", "--out", &out])]
     {
-        let output = bench().arg(name).arg(&rows).args(flags).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        ends(2, bench().arg(name).arg(&rows).args(flags), &[]);
     }
 }
 

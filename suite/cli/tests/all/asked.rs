@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use serde_json::{Value, json};
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, imported, ok, text, world};
+use crate::common::{bench, ends, imported, ok, run_task, text, world};
 use paravt_suite::journal;
 
 /// One sample of a split.
@@ -74,9 +74,8 @@ fn the_same_command_asks_the_same_whatever_is_imported() {
     let said = stderr(&ok(resumed.args(["--limit", "2", "--resume"])));
     assert!(said.contains("protocol  paravt, that of the run in "), "{said}");
     assert_eq!(journal::read(&out.join("mlvu")).unwrap().records.len(), 2);
-    let refused = bench().args(["ask", "v", "?", "--protocol", "auto"]).output().unwrap();
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused).contains("name the protocol, e.g. paravt"), "{}", text(&refused));
+    let auto = ["ask", "v", "?", "--protocol", "auto"];
+    ends(2, bench().args(auto), &["name the protocol, e.g. paravt"]);
 }
 
 #[test]
@@ -84,11 +83,8 @@ fn a_published_row_has_its_protocol_or_is_refused() {
     let server = Server::start(Script::default());
     let dir = tempfile::tempdir().unwrap();
     let row = ["--paper-row", "ParaVT-8B"];
-    let refused = one("mlvu", dir.path(), &server).args(row).output().unwrap();
-    assert_ne!(refused.status.code(), Some(0));
-    for words in ["--paper-row ParaVT-8B: protocol paravt is not imported", "--protocol native"] {
-        assert!(text(&refused).contains(words), "{}", text(&refused));
-    }
+    let words = ["--paper-row ParaVT-8B: protocol paravt is not imported", "--protocol native"];
+    ends(2, one("mlvu", dir.path(), &server).args(row), &words);
     assert_eq!(server.requests.load(Ordering::Relaxed), 0);
     let mut command = one("mlvu", dir.path(), &server);
     let said = stderr(&ok(command.env("PARAVT_BENCH_CACHE", imported()).args(row)));
@@ -127,45 +123,30 @@ fn own_tasks() -> tempfile::TempDir {
 fn what_a_protocol_has_no_words_for_is_refused_before_the_first_sample() {
     let server = Server::start(Script::default());
     let dir = own_tasks();
-    let started = |command: &mut Command| {
-        let output = command.env("PARAVT_BENCH_CACHE", imported()).output().unwrap();
-        assert_eq!(server.requests.load(Ordering::Relaxed), 0, "{}", text(&output));
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        text(&output)
+    let refused = |command: &mut Command, words: &[&str]| {
+        let said = ends(2, command.env("PARAVT_BENCH_CACHE", imported()), words);
+        assert_eq!(server.requests.load(Ordering::Relaxed), 0, "{said}");
     };
     for (task, kind) in [("picks", "choice"), ("moments", "grounding")] {
         let file = dir.path().join(format!("{task}.toml"));
         let run = |protocol: &str| {
-            let mut command = bench();
-            command.args(["run", "--nframes", "8", "--protocol", protocol, "--base-url", &server.base_url]);
-            command.arg("--task").arg(&file).arg("--out").arg(dir.path().join(format!("{task}-{protocol}")));
+            let out = dir.path().join(format!("{task}-{protocol}"));
+            let mut command = run_task(&file, &out, &server.base_url);
+            command.args(["--nframes", "8", "--protocol", protocol]);
             command
         };
         for extra in [&[][..], &["--dry-run"], &["--mode", "direct"], &["--profile", "release"]] {
-            let said = started(run("paravt").args(extra));
             let missing = format!("protocol paravt has no question text for {task} ({kind})");
-            assert!(said.contains(&missing) && said.contains("hint: use --protocol native"), "{said}");
+            refused(run("paravt").args(extra), &[&missing, "hint: use --protocol native"]);
         }
         // One split that cannot be asked keeps the others from being asked, too.
-        let said = started(run("paravt").arg("mlvu").arg("--data").arg(world()));
-        assert!(said.contains(&format!("no question text for {task}")), "{said}");
+        let said = format!("no question text for {task}");
+        refused(run("paravt").arg("mlvu").arg("--data").arg(world()), &[&said]);
     }
-    let video = dir.path().join("clips/a.mp4");
     let mut ask = bench();
-    ask.arg("ask").arg(&video).args([
-        "Who?",
-        "--option",
-        "x",
-        "--protocol",
-        "paravt",
-        "--base-url",
-        &server.base_url,
-    ]);
-    let said = started(&mut ask);
-    assert!(
-        said.contains("no question text for ask (choice)") && said.contains("--protocol native"),
-        "{said}"
-    );
+    ask.arg("ask").arg(dir.path().join("clips/a.mp4")).args(["Who?", "--option", "x"]);
+    ask.args(["--protocol", "paravt", "--base-url", &server.base_url]);
+    refused(&mut ask, &["no question text for ask (choice)", "--protocol native"]);
     // An agent of choice questions alone.
     let only = dir.path().join("only.toml");
     std::fs::write(
@@ -181,14 +162,13 @@ fn what_a_protocol_has_no_words_for_is_refused_before_the_first_sample() {
     }
     std::fs::write(&stored, fields.to_string()).unwrap();
     let mut all = crate::common::run(&["all"], &dir.path().join("all"), &server.base_url);
-    let said = started(all.arg("--protocol").arg(&stored));
-    assert!(said.contains("protocol only has no question text for videomme (choice)"), "{said}");
+    let said = "protocol only has no question text for videomme (choice)";
+    refused(all.arg("--protocol").arg(&stored), &[said]);
     // With native both are asked.
     for task in ["picks", "moments"] {
-        let mut command = bench();
-        command.args(["run", "--nframes", "8", "--base-url", &server.base_url, "--task"]);
-        command.arg(dir.path().join(format!("{task}.toml"))).arg("--out").arg(dir.path().join("out"));
-        ok(command.env("PARAVT_BENCH_CACHE", imported()));
+        let file = dir.path().join(format!("{task}.toml"));
+        let mut command = run_task(&file, &dir.path().join("out"), &server.base_url);
+        ok(command.env("PARAVT_BENCH_CACHE", imported()).args(["--nframes", "8"]));
     }
 }
 
@@ -196,9 +176,6 @@ fn what_a_protocol_has_no_words_for_is_refused_before_the_first_sample() {
 fn nothing_that_is_given_is_ignored_without_a_word() {
     let server = Server::start(Script::default());
     let dir = tempfile::tempdir().unwrap();
-    let with = |name: &str, flags: &[&str]| {
-        one("mlvu", &dir.path().join(name), &server).args(flags).output().unwrap()
-    };
     for (flags, words) in [
         (&["--device", "cuda:0"][..], "--device is for a model in this process"),
         (&["--dtype", "bf16"], "--dtype is for a model in this process"),
@@ -210,9 +187,7 @@ fn nothing_that_is_given_is_ignored_without_a_word() {
         (&["--label", ""], "--label"),
         (&["--from", "runs"], "--from names a recorded run"),
     ] {
-        let output = with("refused", flags);
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        assert!(text(&output).contains(words), "{}", text(&output));
+        ends(2, one("mlvu", &dir.path().join("refused"), &server).args(flags), &[words]);
     }
     assert_eq!(server.requests.load(Ordering::Relaxed), 0);
     let odd = stderr(&ok(one("mlvu", &dir.path().join("odd"), &server).args(["--nframes", "3"])));

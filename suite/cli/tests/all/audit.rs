@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ok, text, world};
+use crate::common::{bench, ends, ok, run_task, text, world};
 
 const FAILED: &str = "[LMMS_EVAL_REQUEST_FAILED after 2 retries] Error code: 500";
 
@@ -174,9 +174,8 @@ fn an_imported_run_can_be_read_whatever_the_log_says() {
         let runs: Vec<_> =
             std::fs::read_dir(out.join("runs/1")).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert!(runs.len() == 1 && runs[0].join("manifest.json").is_file(), "{runs:?}");
-        let report = bench().arg("report").arg(&runs[0]).output().unwrap();
         // It has fewer samples than the log says, and can be read.
-        assert_eq!(report.status.code(), Some(4), "{}", text(&report));
+        ends(4, bench().arg("report").arg(&runs[0]), &[]);
     }
 }
 
@@ -290,9 +289,7 @@ fn a_run_reads_each_reply_as_the_audit_of_its_log_does() {
     let task = write(dir.path(), "replies.toml", task);
     let server = Server::start(Script { reply: Some(reply), ..Script::default() });
     let ran = dir.path().join("ran");
-    let mut command = bench();
-    command.args(["run", "--mode", "direct", "--nframes", "4", "--base-url", &server.base_url, "--task"]);
-    ok(command.arg(&task).arg("--out").arg(&ran));
+    ok(run_task(&task, &ran, &server.base_url).args(["--mode", "direct", "--nframes", "4"]));
     let log = write(dir.path(), "20260101_samples_replies.jsonl", &lines(&log));
     let audited = dir.path().join("audited");
     let (_, said) = audit(&[&log], &["-o", audited.to_str().unwrap()]);

@@ -13,7 +13,7 @@ use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ok, stable_records, text, world};
+use crate::common::{bench, ok, run_on, stable_records, text, world};
 
 fn texts<T: AsRef<str>>(values: &[T]) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values.iter().map(AsRef::as_ref)))
@@ -45,9 +45,8 @@ fn run(root: &Path, split: &str, profile: &str, reply: &str) -> (Summary, Vec<Re
     let message = json!({"role": "assistant", "content": reply});
     let server = Server::start(Script { choice: [("message", message)].into(), ..Script::default() });
     let out = root.join("out").join(profile);
-    let mut command = bench();
-    command.args(["run", split, "--nframes", "4", "--mode", "direct", "--profile", profile, "--base-url"]);
-    ok(command.arg(&server.base_url).arg("--data").arg(root).arg("--out").arg(&out));
+    let flags = ["--nframes", "4", "--mode", "direct", "--profile", profile];
+    ok(run_on(root, &[split], &out, &server.base_url).args(flags));
     let run = out.join(split);
     let summary = paravt_reports::find_runs(std::slice::from_ref(&run)).unwrap()[0].summary().unwrap();
     let report = |json: bool| {

@@ -1,29 +1,19 @@
 //! In-process engines behind the commands: every split, with and without tools, and one question.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::Command;
 
-use crate::common::{SPLITS, bench, ok, stable_records, text, tiny, world};
+use crate::common::{SPLITS, bench, ends, ok, stable_records, text, tiny, world};
 use paravt_suite::journal;
 use paravt_suite::record::Outcome;
 use serde_json::{Value, json};
 
-fn run(model: &Path, out: &Path, extra: &[&str]) -> Output {
+fn run(model: &Path, out: &Path, extra: &[&str]) -> Command {
     let mut command = bench();
-    command.args([
-        "run",
-        "all",
-        "--backend",
-        "candle",
-        "--protocol",
-        "native",
-        "--limit",
-        "2",
-        "--max-tokens",
-        "12",
-    ]);
-    command.args(["--nframes", "4"]).arg("--model").arg(model).arg("--data").arg(world());
-    command.arg("--out").arg(out).args(extra).output().unwrap()
+    command.args(["run", "all", "--backend", "candle", "--protocol", "native", "--limit", "2"]);
+    command.args(["--max-tokens", "12", "--nframes", "4"]).arg("--model").arg(model);
+    command.arg("--data").arg(world()).arg("--out").arg(out).args(extra);
+    command
 }
 
 #[test]
@@ -39,8 +29,7 @@ fn every_split_runs_in_process_with_and_without_tools() {
             ("bf16", &["--mode", "direct", "--dtype", "bf16"]),
         ] {
             let out = dir.path().join(format!("{script}-{name}"));
-            let output = run(&model, &out, extra);
-            assert!(output.status.success(), "{name}: {}", text(&output));
+            let output = ok(run(&model, &out, extra));
             // What is loaded, and what it takes, is said before the first answer; once for all splits.
             assert_eq!(text(&output).matches("candle: weights").count(), 1, "{}", text(&output));
             for split in SPLITS {
@@ -57,12 +46,12 @@ fn every_split_runs_in_process_with_and_without_tools() {
     }
 }
 
-fn generate(dir: &Path, messages: &Value, extra: &[&str]) -> Output {
+fn generate(dir: &Path, messages: &Value, extra: &[&str]) -> Command {
     let path = dir.join("messages.json");
     std::fs::write(&path, messages.to_string()).unwrap();
     let mut command = bench();
     command.args(["generate", "--backend", "candle", "--json", "--messages"]).arg(&path).args(extra);
-    command.output().unwrap()
+    command
 }
 
 #[test]
@@ -73,8 +62,7 @@ fn generate_gives_ids_and_log_probabilities_and_a_seed_repeats_itself() {
     let messages = json!([{"role": "user", "content": "A or B?"}]);
     let model = ["--model", model.to_str().unwrap(), "--max-tokens", "9", "--logprobs"];
     let ask = |extra: &[&str]| -> Value {
-        let output = generate(dir.path(), &messages, &[&model, extra].concat());
-        assert!(output.status.success(), "{}", text(&output));
+        let output = ok(generate(dir.path(), &messages, &[&model, extra].concat()));
         serde_json::from_slice(&output.stdout).unwrap()
     };
     let greedy = ask(&[]);
@@ -93,8 +81,7 @@ fn generate_gives_ids_and_log_probabilities_and_a_seed_repeats_itself() {
     let planned = bytes(&greedy["memory"]["planned"]);
     assert!(fixed < planned && planned < bytes(&plan[0]["free"]), "{doctor} {greedy}");
     assert!(bytes(&greedy["memory"]["peak"]) > bytes(&plan[0]["weights"]), "{greedy}");
-    let shown = text(&ok(bench().arg("doctor").args(&model[..2])));
-    assert!(shown.contains("model      cpu in bf16: weights "), "{shown}");
+    ends(0, bench().arg("doctor").args(&model[..2]), &["model      cpu in bf16: weights "]);
     let sampled = ask(&["--temperature", "1.5", "--seed", "7"]);
     assert_eq!(sampled["token_ids"], ask(&["--temperature", "1.5", "--seed", "7"])["token_ids"]);
     assert_ne!(sampled["token_ids"], ask(&["--temperature", "1.5", "--seed", "8"])["token_ids"]);
@@ -107,9 +94,7 @@ fn unloadable_models_exit_with_3_and_bad_questions_with_2() {
     let model = tiny("tiny_qwen3vl.py");
     let messages = json!([{"role": "user", "content": "A or B?"}]);
     let fails = |code: i32, messages: &Value, extra: &[&str], words: &str| {
-        let output = generate(dir.path(), messages, extra);
-        assert_eq!(output.status.code(), Some(code), "{}", text(&output));
-        assert!(text(&output).contains(words), "{words}: {}", text(&output));
+        ends(code, generate(dir.path(), messages, extra), &[words]);
     };
     let path = model.to_str().unwrap();
     fails(3, &messages, &["--model", "/nowhere/model"], "neither a folder nor a model on the hub");

@@ -1,11 +1,11 @@
 //! Runs as files of other harnesses, as those harnesses read them; data frames as notebooks read them.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ok, run, stable_records, text, world};
+use crate::common::{bench, ends, files, ok, run, stable_records, text, world};
 use crate::documents::root;
 use paravt_suite::record::{Outcome, Record};
 use serde_json::{Value, json};
@@ -25,8 +25,7 @@ fn without_d(reply: &mut Value) {
 fn runs() -> (tempfile::TempDir, BTreeMap<&'static str, Vec<Record>>) {
     let server = Server::start(Script { rewrite: Some(without_d), ..Script::default() });
     let dir = tempfile::tempdir().unwrap();
-    let output = run(&SPLITS, dir.path(), &server.base_url).args(["--nframes", "8"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    ends(4, run(&SPLITS, dir.path(), &server.base_url).args(["--nframes", "8"]), &[]);
     let records = SPLITS.map(|split| (split, stable_records(&dir.path().join(split))));
     (dir, records.into())
 }
@@ -59,11 +58,6 @@ fn answered(records: &[Record]) -> Vec<&Record> {
 fn score(records: &[Record]) -> f64 {
     let counted: Vec<f64> = records.iter().filter(is_counted).map(|record| record.score.value).collect();
     counted.iter().sum::<f64>() / counted.len() as f64
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 #[test]
@@ -100,17 +94,14 @@ fn exports_hold_no_path_or_address_of_the_machine_and_count_what_they_leave_out(
 fn frames_of_a_format_without_images_are_refused() {
     let (dir, _) = runs();
     let out = tempfile::tempdir().unwrap();
-    let output = export(dir.path(), "eee", out.path()).args(["--frames"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).contains("holds no images"), "{}", text(&output));
+    ends(2, export(dir.path(), "eee", out.path()).arg("--frames"), &["holds no images"]);
 }
 
 /// The last line that a Python script prints, as JSON.
 fn facts(python: &str, script: &Path, arguments: &[&str]) -> Value {
     let python = std::env::var(python)
         .unwrap_or_else(|_| panic!("{python} is not set: run ci/setup or ci/compare/exports"));
-    let output = Command::new(python).arg(script).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    let output = ok(Command::new(python).arg(script).args(arguments));
     let printed = String::from_utf8(output.stdout).unwrap();
     serde_json::from_str(printed.lines().next_back().unwrap()).unwrap()
 }

@@ -1,31 +1,35 @@
 //! A bad server costs time, never a score: the same records as without faults, or a named error.
 
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::common::server::{Fault, Script, Server};
-use crate::common::{self, bench, ok, stable_records, text, world};
+use crate::common::{self, bench, ends, ok, stable_records, text, until};
 use paravt_suite::record::{Outcome, SampleErrorClass};
 
 const TASK: &str = "mlvu";
 
-fn run(out: &Path, server: &Server, extra: &[&str]) -> Output {
-    common::run(&[TASK], out, &server.base_url)
-        .args(["--profile", "strict", "--nframes", "8", "--concurrency", "3"])
-        .args(["--retry-pause", "0.01", "--request-timeout", "2"])
-        .args(extra)
-        .output()
-        .unwrap()
+fn plain(out: &Path, base_url: &str) -> Command {
+    let mut command = common::run(&[TASK], out, base_url);
+    command.args(["--nframes", "8"]);
+    command
+}
+
+/// A run whose requests are soon given up and tried again.
+fn run(out: &Path, server: &Server, extra: &[&str]) -> Command {
+    let mut command = plain(out, &server.base_url);
+    command.args(["--profile", "strict", "--concurrency", "3", "--retry-pause", "0.01"]);
+    command.args(["--request-timeout", "2"]).args(extra);
+    command
 }
 
 #[test]
 fn thirty_percent_faults_of_every_kind_change_no_record() {
     let dir = tempfile::tempdir().unwrap();
     let good = Server::start(Script::default());
-    let output = run(&dir.path().join("good"), &good, &[]);
-    assert!(output.status.success(), "{}", text(&output));
+    ok(run(&dir.path().join("good"), &good, &[]));
     let expected = stable_records(&dir.path().join("good").join(TASK));
     for fault in [
         Fault::Drop,
@@ -42,8 +46,7 @@ fn thirty_percent_faults_of_every_kind_change_no_record() {
         }
         let bad = Server::start(Script { faults, ..Script::default() });
         let out = dir.path().join(format!("{fault:?}"));
-        let output = run(&out, &bad, &["--tries", "8"]);
-        assert!(output.status.success(), "{fault:?}: {}", text(&output));
+        ok(run(&out, &bad, &["--tries", "8"]));
         assert_eq!(stable_records(&out.join(TASK)), expected, "{fault:?}");
     }
 }
@@ -60,18 +63,9 @@ fn a_proxy_gets_no_request_to_this_machine() {
         [(server.base_url.clone(), &server), (format!("http://localhost:{port}"), &server), (others, &proxy)];
     for (number, (base_url, asked)) in cases.into_iter().enumerate() {
         let before = [&server, &proxy].map(|server| server.requests.load(Ordering::Relaxed));
-        let output = bench()
-            .args(["run", TASK, "--nframes", "8", "--tries", "1", "--base-url", &base_url, "--data"])
-            .arg(world())
-            .arg("--out")
-            .arg(dir.path().join(number.to_string()))
-            .env("http_proxy", of_proxy)
-            .env("ALL_PROXY", of_proxy)
-            .env_remove("no_proxy")
-            .env_remove("NO_PROXY")
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{base_url}: {}", text(&output));
+        let mut command = plain(&dir.path().join(number.to_string()), &base_url);
+        command.env("http_proxy", of_proxy).env("ALL_PROXY", of_proxy);
+        ok(command.args(["--tries", "1"]).env_remove("no_proxy").env_remove("NO_PROXY"));
         let after = [&server, &proxy].map(|server| server.requests.load(Ordering::Relaxed));
         let is_server = std::ptr::eq(asked, &server);
         assert_eq!([after[0] > before[0], after[1] > before[1]], [is_server, !is_server], "{base_url}");
@@ -87,15 +81,8 @@ fn variables_that_cannot_be_used_are_named() {
         ("TOKIO_WORKER_THREADS", "many", "TOKIO_WORKER_THREADS: expected a number > 0, got `many`"),
         ("SSL_CERT_FILE", "/etc/passwd", "SSL_CERT_FILE=/etc/passwd"),
     ] {
-        let output = bench()
-            .args(["run", TASK, "--nframes", "8", "--base-url", &server.base_url, "--data"])
-            .arg(world())
-            .arg("--out")
-            .arg(dir.path())
-            .env_remove("SSL_CERT_DIR")
-            .env(name, value)
-            .output()
-            .unwrap();
+        let mut command = plain(dir.path(), &server.base_url);
+        let output = command.env_remove("SSL_CERT_DIR").env(name, value).output().unwrap();
         assert!(matches!(output.status.code(), Some(2 | 3)), "{}", text(&output));
         assert!(text(&output).contains(words), "{}", text(&output));
     }
@@ -105,9 +92,8 @@ fn variables_that_cannot_be_used_are_named() {
 fn no_home_and_a_split_named_twice_are_no_hindrance() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Script::default());
-    let mut command = bench();
-    command.args(["run", TASK, TASK, "--nframes", "8", "--base-url", &server.base_url, "--data"]);
-    command.arg(world()).arg("--out").arg(dir.path());
+    let mut command = common::run(&[TASK, TASK], dir.path(), &server.base_url);
+    command.args(["--nframes", "8"]);
     for name in ["HOME", "HF_HOME", "PARAVT_BENCH_CACHE", "XDG_CACHE_HOME"] {
         command.env_remove(name);
     }
@@ -122,9 +108,7 @@ fn wrong_values_of_flags_are_wrong_usage() {
     for flag in ["request-timeout", "retry-pause"] {
         for value in ["-1", "NaN", "inf", "1e300", "", "x"] {
             let run = ["run", TASK, "--out", "o", "--base-url", "http://127.0.0.1:9/v1"];
-            let output = bench().args(run).arg(format!("--{flag}={value}")).output().unwrap();
-            assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-            assert!(text(&output).contains(&format!("--{flag}")), "{}", text(&output));
+            ends(2, bench().args(run).arg(format!("--{flag}={value}")), &[&format!("--{flag}")]);
         }
     }
 }
@@ -134,14 +118,11 @@ fn wrong_values_of_flags_are_wrong_usage() {
 fn records_that_are_gone_at_the_end_are_missing() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Script { delay: Duration::from_millis(400), ..Script::default() });
-    let mut command = bench();
-    command.args(["run", TASK, "--nframes", "8", "--concurrency", "1", "--allow-partial"]);
-    command.args(["--base-url", &server.base_url, "--data"]).arg(world()).arg("--out").arg(dir.path());
+    let mut command = plain(dir.path(), &server.base_url);
+    command.args(["--concurrency", "1", "--allow-partial"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let journal = dir.path().join(TASK).join("journal.jsonl");
-    while !std::fs::metadata(&journal).is_ok_and(|file| file.len() > 0) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("the first record", 60, || std::fs::metadata(&journal).is_ok_and(|file| file.len() > 0));
     std::fs::File::options().write(true).open(&journal).unwrap().set_len(0).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", text(&output));
@@ -156,8 +137,7 @@ fn a_server_that_always_fails_is_an_error_by_name_and_resumes() {
     {
         let bad = Server::start(Script { faults: vec![Some(fault)], ..Script::default() });
         let out = dir.path().join(format!("{fault:?}"));
-        let output = run(&out, &bad, &["--tries", "2"]);
-        assert_eq!(output.status.code(), Some(4), "{fault:?}: {}", text(&output));
+        ends(4, run(&out, &bad, &["--tries", "2"]), &[]);
         let records = stable_records(&out.join(TASK));
         assert!(!records.is_empty());
         for record in &records {
@@ -168,66 +148,11 @@ fn a_server_that_always_fails_is_an_error_by_name_and_resumes() {
             let cause = record.transcript.calls.last().unwrap().error.as_ref().unwrap();
             assert_eq!(serde_json::to_value(cause.class).unwrap(), class, "{}", error.message);
         }
-        let partial = run(&out, &bad, &["--tries", "1", "--resume", "--allow-partial"]);
-        assert_eq!(partial.status.code(), Some(0), "{}", text(&partial));
+        ok(run(&out, &bad, &["--tries", "1", "--resume", "--allow-partial"]));
 
+        // Failed samples are tried again.
         let good = Server::start(Script::default());
-        let output = run(&out, &good, &["--resume"]);
-        assert!(output.status.success(), "failed samples are tried again: {}", text(&output));
+        ok(run(&out, &good, &["--resume"]));
         assert!(stable_records(&out.join(TASK)).iter().all(|record| record.error.is_none()));
-    }
-}
-
-#[test]
-fn a_server_that_is_not_there_is_found_before_the_run() {
-    let dir = tempfile::tempdir().unwrap();
-    let output = bench()
-        .args([
-            "run",
-            TASK,
-            "--base-url",
-            "http://127.0.0.1:9/v1",
-            "--tries",
-            "1",
-            "--retry-pause",
-            "0.01",
-            "--data",
-        ])
-        .arg(world())
-        .arg("--out")
-        .arg(dir.path())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(text(&output).contains("127.0.0.1:9"), "{}", text(&output));
-}
-
-#[test]
-fn keys_reach_neither_log_nor_record() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(Script { faults: vec![None, Some(Fault::Server)], ..Script::default() });
-    let output = ok(bench()
-        .env("OPENAI_API_KEY", "sk-very-secret")
-        .env("OPENAI_BASE_URL", &server.base_url)
-        .args([
-            "run",
-            TASK,
-            "--limit",
-            "2",
-            "--nframes",
-            "8",
-            "--tries",
-            "5",
-            "--retry-pause",
-            "0.01",
-            "--data",
-        ])
-        .arg(world())
-        .arg("--out")
-        .arg(dir.path()));
-    assert!(!text(&output).contains("sk-very-secret"));
-    for file in ["manifest.json", "journal.jsonl", "summary.json"] {
-        let content = std::fs::read_to_string(dir.path().join(TASK).join(file)).unwrap();
-        assert!(!content.contains("sk-very-secret"), "{file}");
     }
 }

@@ -4,10 +4,10 @@
 pub(crate) mod local;
 
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::Command;
 use std::sync::atomic::Ordering;
 
-use crate::common::{bench, text, world};
+use crate::common::{bench, ends, ok, text, world};
 use local::{COMMIT, Faults, TOKEN, TestHub, ZipMember, noise, zip};
 
 const ROWS: &str = "data/train-00000-of-00001.parquet";
@@ -38,12 +38,12 @@ pub(crate) fn lvbench(extra: &[ZipMember<'_>]) -> Vec<(&'static str, Vec<u8>)> {
     files
 }
 
-pub(crate) fn fetch(hub: &TestHub, dir: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn fetch(hub: &TestHub, dir: &Path, arguments: &[&str]) -> Command {
     let mut command = bench();
     command.args(["data", "fetch"]).args(arguments).arg("--dir").arg(dir).env("HF_ENDPOINT", &hub.endpoint);
     // No token of this machine.
     command.env("HOME", dir).env_remove("HF_TOKEN").env_remove("HF_TOKEN_PATH").env_remove("HF_HUB_OFFLINE");
-    command.output().unwrap()
+    command
 }
 
 fn findings(dir: &Path, task: &str) -> serde_json::Value {
@@ -55,15 +55,12 @@ fn findings(dir: &Path, task: &str) -> serde_json::Value {
 fn a_split_is_fetched_where_the_other_commands_find_it() {
     let hub = TestHub::start_as("lmms-eval/LVBench", &lvbench(&[]), Faults::default());
     let dir = tempfile::tempdir().unwrap();
-    let plan = fetch(&hub, dir.path(), &["lvbench", "--dry-run"]);
-    assert!(plan.status.success(), "{}", text(&plan));
-    assert!(text(&plan).contains("videos_chunk_009.zip") && text(&plan).contains(COMMIT), "{}", text(&plan));
+    ends(0, fetch(&hub, dir.path(), &["lvbench", "--dry-run"]), &["videos_chunk_009.zip", COMMIT]);
     assert_eq!(hub.served.reads.load(Ordering::SeqCst), 0, "a plan downloads nothing");
 
-    let fetched = fetch(&hub, dir.path(), &["lvbench", "--jobs", "3", "--delete-archives"]);
     // The generated rows are fewer than the published ones, and it says so.
-    assert_eq!(fetched.status.code(), Some(1), "{}", text(&fetched));
-    assert!(text(&fetched).contains("6 of 1549 published rows"), "{}", text(&fetched));
+    let fetched = fetch(&hub, dir.path(), &["lvbench", "--jobs", "3", "--delete-archives"]);
+    ends(1, fetched, &["6 of 1549 published rows"]);
     let check = findings(dir.path(), "lvbench");
     assert_eq!((&check["rows"], &check["videos"]), (&6.into(), &3.into()), "{check}");
     assert_eq!(check["missing_videos"], serde_json::json!([]));
@@ -76,7 +73,7 @@ fn a_split_is_fetched_where_the_other_commands_find_it() {
         );
     }
     let reads = hub.served.reads.load(Ordering::SeqCst);
-    assert_eq!(fetch(&hub, dir.path(), &["lvbench"]).status.code(), Some(1));
+    ends(1, fetch(&hub, dir.path(), &["lvbench"]), &[]);
     assert_eq!(hub.served.reads.load(Ordering::SeqCst), reads, "everything is there");
 }
 
@@ -86,13 +83,8 @@ fn refused_members_are_named_and_the_exit_code_says_so() {
     let hub = TestHub::start_as("lmms-eval/LVBench", &lvbench(&attack), Faults::default());
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("a/b");
-    let output = fetch(&hub, &root, &["lvbench", "--only", "videos"]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-    assert!(
-        text(&output).contains("refused: ../../escaped.mp4 in video_chunks/videos_chunk_014.zip"),
-        "{}",
-        text(&output)
-    );
+    let said = "refused: ../../escaped.mp4 in video_chunks/videos_chunk_014.zip";
+    ends(1, fetch(&hub, &root, &["lvbench", "--only", "videos"]), &[said]);
     assert!(root.join("lvbench/fine.mp4").is_file() && root.join("lvbench/nanoLV_2.mp4").is_file());
     let outside: Vec<_> = [dir.path().to_owned(), dir.path().join("a")]
         .iter()
@@ -108,10 +100,8 @@ fn exit_codes_and_messages_say_what_to_do() {
         TestHub::start_as("lmms-eval/LVBench", &lvbench(&[]), Faults { gated: true, ..Faults::default() });
     let dir = tempfile::tempdir().unwrap();
     let code = |arguments: &[&str], code: i32, words: &[&str]| {
-        let output = fetch(&hub, dir.path(), arguments);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output));
-        words.iter().for_each(|word| assert!(text(&output).contains(word), "{word}: {}", text(&output)));
-        assert!(!text(&output).contains(TOKEN) && !text(&output).contains("Signature"), "{}", text(&output));
+        let said = ends(code, fetch(&hub, dir.path(), arguments), words);
+        assert!(!said.contains(TOKEN) && !said.contains("Signature"), "{said}");
     };
     code(&["lvbench"], 3, &["/datasets/lmms-eval/LVBench", "HF_TOKEN"]);
     code(&["lvbench", "--revision", "v9"], 2, &["no such revision"]);
@@ -123,8 +113,7 @@ fn exit_codes_and_messages_say_what_to_do() {
     code(&["mlvu"], 2, &["sy1998/MLVU_dev"]);
     let mut offline = bench();
     offline.args(["data", "fetch", "lvbench"]).env("HF_HUB_OFFLINE", "1").env("HF_HOME", dir.path());
-    let offline = offline.output().unwrap();
-    assert_eq!(offline.status.code(), Some(3), "{}", text(&offline));
+    ends(3, offline, &[]);
 }
 
 #[test]
@@ -134,8 +123,7 @@ fn a_model_is_fetched_with_the_token_of_the_environment() {
     let hub = TestHub::start(&files, faults);
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("token"), format!("{TOKEN}\n")).unwrap();
-    let output = fetch(&hub, dir.path(), &["model:tiny/bench"]);
-    assert!(output.status.success(), "{}", text(&output));
+    ok(fetch(&hub, dir.path(), &["model:tiny/bench"]));
     let snapshot = dir.path().join("hub/models--tiny--bench/snapshots").join(COMMIT);
     assert!(std::fs::read(snapshot.join("model.safetensors")).unwrap() == files[1].1);
     assert_eq!(hub.served.leaked.load(Ordering::SeqCst), 0);

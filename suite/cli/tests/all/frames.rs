@@ -1,28 +1,28 @@
 //! The frames that a model would see, as files beside their description.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-use crate::common::{bench, text};
+use crate::common::{bench, ends, ok};
 use serde_json::{Value, json};
 
 /// Ten seconds of a moving test picture: 100 frames of 320x240.
 fn video(folder: &Path) -> PathBuf {
     let path = folder.join("picture.mp4");
-    let made = Command::new("ffmpeg")
-        .args(["-loglevel", "error", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=10:duration=10"])
-        .arg(&path)
-        .status();
-    assert!(made.unwrap().success());
+    let picture = ["-f", "lavfi", "-i", "testsrc2=size=320x240:rate=10:duration=10"];
+    ok(Command::new("ffmpeg").args(["-loglevel", "error"]).args(picture).arg(&path));
     path
 }
 
-fn frames(video: &Path, out: &Path, extra: &[&str]) -> Output {
-    bench().arg("frames").arg(video).arg("--out").arg(out).args(extra).output().unwrap()
+fn frames(video: &Path, out: &Path, extra: &[&str]) -> Command {
+    let mut command = bench();
+    command.arg("frames").arg(video).arg("--out").arg(out).args(extra);
+    command
 }
 
-fn described(output: &Output, out: &Path) -> Value {
-    assert!(output.status.success(), "{}", text(output));
+/// What a command writes and says.
+fn described(command: Command, out: &Path, words: &[&str]) -> Value {
+    ends(0, command, words);
     serde_json::from_slice(&std::fs::read(out.join("frames.json")).unwrap()).unwrap()
 }
 
@@ -62,9 +62,7 @@ fn assert_times(found: &Value, indices: &[u64]) {
 fn frames_are_evenly_spaced_and_described_in_json() {
     let dir = tempfile::tempdir().unwrap();
     let (video, out) = (video(dir.path()), dir.path().join("out"));
-    let output = frames(&video, &out, &["--nframes", "6"]);
-    let found = described(&output, &out);
-    assert!(text(&output).contains("6 frames"), "{}", text(&output));
+    let found = described(frames(&video, &out, &["--nframes", "6"]), &out, &["6 frames"]);
     // round(i * 99 / 5), at ten frames per second.
     assert_times(&found, &[0, 20, 40, 59, 79, 99]);
     // 320x240 is enlarged to at least 128*28*28 pixels with sides that 28 divides.
@@ -78,7 +76,7 @@ fn frames_are_evenly_spaced_and_described_in_json() {
 
     // Fewer frames into the same folder: nothing of the first call is left beside them.
     std::fs::write(out.join("note.txt"), "mine").unwrap();
-    let found = described(&frames(&video, &out, &["--nframes", "2"]), &out);
+    let found = described(frames(&video, &out, &["--nframes", "2"]), &out, &[]);
     assert_times(&found, &[0, 99]);
     assert_eq!(pictures(&out).len(), 2);
     assert!(out.join("note.txt").exists());
@@ -91,7 +89,7 @@ fn a_window_a_rate_and_a_patch_size_are_kept() {
     let (video, out) = (video(dir.path()), dir.path().join("out"));
     let window = ["--fps", "1", "--start", "2", "--end", "6", "--patch-size", "16"];
     let sizes = ["--min-pixels", "784", "--max-pixels", "20000"];
-    let found = described(&frames(&video, &out, &[&window[..], &sizes[..]].concat()), &out);
+    let found = described(frames(&video, &out, &[&window[..], &sizes[..]].concat()), &out, &[]);
     assert_times(&found, &[20, 33, 47, 60]);
     // 320x240 scaled to at most 20000 pixels is 163x122; 32 divides 160 and 96.
     assert_eq!(found["sizes"], json!(vec![[160, 96]; 4]));
@@ -117,9 +115,7 @@ fn what_cannot_be_sampled_is_named_and_nothing_is_written() {
         (&good, &["--nframes", "4", "--fps", "1"], "cannot be used with"),
     ];
     for (video, extra, problem) in cases {
-        let output = frames(video, &out, extra);
-        assert_eq!(output.status.code(), Some(2), "{problem}: {}", text(&output));
-        assert!(text(&output).contains(problem), "{problem}: {}", text(&output));
+        ends(2, frames(video, &out, extra), &[problem]);
         assert!(!out.exists(), "{problem}");
     }
 }

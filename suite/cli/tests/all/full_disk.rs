@@ -3,11 +3,11 @@
 //! The disk is a tmpfs of a given size in a mount namespace of its own (util-linux `unshare`).
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use crate::common::recipes::{self, stage};
 use crate::common::server::{Script, Server};
-use crate::common::{bench, stable_records, text, world};
+use crate::common::{bench, ends, ok, stable_records, world};
 use crate::fetch::local::{Faults, TOKEN, TestHub};
 use crate::fetch::lvbench;
 
@@ -25,11 +25,6 @@ fn on_small_disk(dir: &Path, size: &str, line: &str) -> Command {
     command
 }
 
-fn expect(code: i32, output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(code), "{}", text(output));
-    text(output)
-}
-
 #[test]
 #[ignore = "needs user namespaces: run by ci/test"]
 fn a_disk_that_fills_up_stops_the_run_and_loses_nothing() {
@@ -41,14 +36,14 @@ fn a_disk_that_fills_up_stops_the_run_and_loses_nothing() {
         world().display()
     );
     // Room for the manifest and a few records.
-    let said = expect(4, &on_small_disk(dir.path(), "44k", &format!("{line} --out small")).output().unwrap());
-    assert!(said.contains("disk is full") && said.contains("continue with --resume"), "{said}");
+    let full = on_small_disk(dir.path(), "44k", &format!("{line} --out small"));
+    ends(4, full, &["disk is full", "continue with --resume"]);
     let run = dir.path().join("kept/lvbench");
     let saved = stable_records(&run);
 
     let mut resumed = bench();
     resumed.args(line.split(' ')).args(["--out", "kept", "--resume"]).current_dir(dir.path());
-    expect(0, &resumed.output().unwrap());
+    ok(resumed);
     let all = stable_records(&run);
     assert!(!saved.is_empty() && saved.len() < all.len(), "{} of {}", saved.len(), all.len());
     for record in &saved {
@@ -69,12 +64,11 @@ fn a_disk_that_fills_up_stops_a_recipe_which_the_same_command_finishes() {
         world().display()
     );
     // Full at the start: a page for the description of the recipe alone.
-    let full = on_small_disk(dir.path(), "4k", &format!("{line} --out small/full")).output().unwrap();
-    assert!(expect(3, &full).contains("free some space, then repeat the command"));
+    let full = on_small_disk(dir.path(), "4k", &format!("{line} --out small/full"));
+    ends(3, full, &["free some space, then repeat the command"]);
     // Room for one or two of the evaluations.
-    let said =
-        expect(4, &on_small_disk(dir.path(), "80k", &format!("{line} --out small/out")).output().unwrap());
-    assert!(said.contains("No space left") && said.contains("repeat the command"), "{said}");
+    let full = on_small_disk(dir.path(), "80k", &format!("{line} --out small/out"));
+    let said = ends(4, full, &["No space left", "repeat the command"]);
     assert!(!said.contains("--resume"), "{said}");
     let out = dir.path().join("kept/out");
     assert!(stage(&out, "with-tool-mlvu").is_some(), "{said}");
@@ -82,7 +76,7 @@ fn a_disk_that_fills_up_stops_a_recipe_which_the_same_command_finishes() {
 
     let mut again = bench();
     again.args(line.split(' ')).args(["--out", "kept/out"]).current_dir(dir.path());
-    expect(0, &again.output().unwrap());
+    ok(again);
     assert!(stage(&out, "no-tool-charades").is_some() && out.join("report/index.html").is_file());
 }
 
@@ -107,8 +101,7 @@ fn a_disk_too_small_for_a_download_is_described_with_the_flags_of_the_command() 
         let mut command = on_small_disk(dir.path(), "3m", line);
         command.env("HF_ENDPOINT", &hub.endpoint).env("HF_TOKEN", TOKEN).env_remove("HF_HUB_OFFLINE");
         command.env("HOME", dir.path());
-        let said = expect(3, &command.output().unwrap());
-        assert!(said.contains("a reserve of 16.8 MB, 3.1 MB free") && said.contains(flags), "{said}");
+        let said = ends(3, command, &["a reserve of 16.8 MB, 3.1 MB free", flags]);
         assert!(!said.contains(others), "{said}");
     }
 }

@@ -1,10 +1,10 @@
 //! Two real runs, with and without tools, through `report`, `compare` and `check`.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use crate::common::server::{Script, Server};
-use crate::common::{self, bench, ok, text};
+use crate::common::{self, bench, ends, ok, text};
 use paravt_suite::journal::{self, Journal};
 use paravt_suite::record::{Measured, Outcome};
 
@@ -12,12 +12,10 @@ fn run(out: &Path, base_url: &str, flags: &[&str]) {
     ok(common::run(&["videomme", "charades"], out, base_url).args(["--nframes", "8"]).args(flags));
 }
 
-fn check(run: &Path, baseline: &Path, flags: &[&str]) -> Output {
-    bench().arg("check").arg(run).arg("--baseline").arg(baseline).args(flags).output().unwrap()
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
+fn check(run: &Path, baseline: &Path, flags: &[&str]) -> Command {
+    let mut command = bench();
+    command.arg("check").arg(run).arg("--baseline").arg(baseline).args(flags);
+    command
 }
 
 /// The run as a broken extractor would have scored it: no answer is found in any text.
@@ -92,8 +90,7 @@ fn two_runs_are_reported_compared_and_gated() {
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
 
     let compared = dir.path().join("compared");
-    let output = ok(bench().arg("compare").args([&direct, &tools]).arg("-o").arg(&compared));
-    assert!(text(&output).contains("mode was"), "{}", text(&output));
+    ends(0, bench().arg("compare").args([&direct, &tools]).arg("-o").arg(&compared), &["mode was"]);
     assert!(
         compared.join("compare.md").is_file()
             && compared.join("index.html").is_file()
@@ -106,11 +103,10 @@ fn two_runs_are_reported_compared_and_gated() {
     // Its folder is made.
     let baseline = dir.path().join("gate/baseline.json");
     // Three videos are too few for an interval that decides: the answers themselves are compared.
-    let written = check(&right, &baseline, &["--write", "--changed", "0"]);
-    assert_eq!(code(&written), 0, "{}", text(&written));
-    assert!(!text(&written).contains("in the place of"), "{}", text(&written));
-    let again = check(&right, &baseline, &["--write", "--changed", "0"]);
-    assert!(text(&again).contains(", in the place of the one that was there"), "{}", text(&again));
+    let write = || check(&right, &baseline, &["--write", "--changed", "0"]);
+    let written = ends(0, write(), &[]);
+    assert!(!written.contains("in the place of"), "{written}");
+    ends(0, write(), &[", in the place of the one that was there"]);
     let home = dir.path().to_str().unwrap();
     assert!(
         !std::fs::read_to_string(&baseline).unwrap().contains(home),
@@ -123,54 +119,38 @@ fn two_runs_are_reported_compared_and_gated() {
     let files =
         [flags(&markdown, "--markdown"), flags(&junit, "--junit"), flags(&history, "--history")].concat();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    let same = check(&right, &baseline, &files);
-    assert_eq!(code(&same), 0, "{}", text(&same));
-    let worse = check(&broken, &baseline, &files);
-    assert_eq!(code(&worse), 1, "{}", text(&worse));
+    ends(0, check(&right, &baseline, &files), &[]);
+    ends(1, check(&broken, &baseline, &files), &[]);
     assert!(std::fs::read_to_string(&markdown).unwrap().contains("| FAIL | videomme | score |"));
     assert!(std::fs::read_to_string(&junit).unwrap().contains("<failure"));
     assert_eq!(std::fs::read_to_string(&history).unwrap().lines().count(), 2);
     assert!(std::fs::read_to_string(history.with_extension("html")).unwrap().contains("<svg"));
 
-    let other = check(&direct, &baseline, &[]);
-    assert_eq!(code(&other), 4, "{}", text(&other));
-    let shown = text(&other);
-    assert!(
-        shown.contains("same measurement: differs from the baseline") && shown.contains("mode was"),
-        "{shown}"
-    );
-    assert_eq!(code(&check(&right, &dir.path().join("nowhere.json"), &[])), 2);
+    let said = ["same measurement: differs from the baseline", "mode was"];
+    ends(4, check(&direct, &baseline, &[]), &said);
+    ends(2, check(&right, &dir.path().join("nowhere.json"), &[]), &[]);
 
     // The second run of a split is judged, too, and a rule without sense leaves the old baseline alone.
-    let both = check(&right, &baseline, &[broken.to_str().unwrap()]);
-    assert_eq!(code(&both), 1, "{}", text(&both));
-    assert!(text(&both).contains("videomme (") && text(&both).contains("(broken)"), "{}", text(&both));
+    ends(1, check(&right, &baseline, &[broken.to_str().unwrap()]), &["videomme (", "(broken)"]);
     let before = std::fs::read(&baseline).unwrap();
     for points in ["nan", "inf", "-1"] {
-        let refused = check(&right, &baseline, &["--write", &format!("--drop-points={points}")]);
-        assert_eq!(code(&refused), 2, "{}", text(&refused));
+        ends(2, check(&right, &baseline, &["--write", &format!("--drop-points={points}")]), &[]);
     }
     assert_eq!(std::fs::read(&baseline).unwrap(), before);
 
     // A pipe or a device is refused, and stays what it is; behind a link, its target is the baseline.
     let [pipe, link, target] = ["pipe", "link", "target.json"].map(|name| dir.path().join(name));
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    ok(Command::new("mkfifo").arg(&pipe));
     for special in [&pipe, Path::new("/dev/full")] {
         for flags in [&["--write"][..], &[]] {
-            let refused = check(&right, special, flags);
-            assert_ne!(code(&refused), 0);
+            let refused = check(&right, special, flags).output().unwrap();
+            assert!(!refused.status.success());
             assert!(text(&refused).contains("not a regular file"), "{}", text(&refused));
         }
         assert!(!special.metadata().unwrap().is_file());
     }
     std::fs::write(&target, "").unwrap();
     std::os::unix::fs::symlink(&target, &link).unwrap();
-    assert_eq!(code(&check(&right, &link, &["--write", "--changed", "0"])), 0);
+    ok(check(&right, &link, &["--write", "--changed", "0"]));
     assert!(link.is_symlink() && std::fs::read(&target).unwrap() == before);
-}
-
-#[test]
-fn help_says_what_the_exit_codes_mean() {
-    let output: Output = Command::output(bench().args(["check", "--help"])).unwrap();
-    assert!(text(&output).contains("undecided"), "{}", text(&output));
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::Command;
 
 use crate::common::server::{Fault, Script, Server};
-use crate::common::{bench, text};
+use crate::common::{bench, ends, ok, text};
 use serde_json::{Value, json};
 
 fn conversation(folder: &Path, content: &str) -> PathBuf {
@@ -14,15 +14,15 @@ fn conversation(folder: &Path, content: &str) -> PathBuf {
     path
 }
 
-fn generate(messages: &Path, server: &str, extra: &[&str]) -> Output {
+fn generate(messages: &Path, server: &str, extra: &[&str]) -> Command {
     let mut command = bench();
     command.args(["generate", "--base-url", server, "--tries", "1", "--messages"]).arg(messages);
-    command.args(extra).output().unwrap()
+    command.args(extra);
+    command
 }
 
-fn printed(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", text(output));
-    serde_json::from_slice(&output.stdout).unwrap()
+fn printed(command: Command) -> Value {
+    serde_json::from_slice(&ok(command).stdout).unwrap()
 }
 
 const QUESTION: &str =
@@ -33,12 +33,11 @@ fn the_answer_is_printed_with_what_the_server_says_of_it() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Script::default());
     let messages = conversation(dir.path(), QUESTION);
-    let plain = generate(&messages, &server.base_url, &[]);
-    assert!(plain.status.success(), "{}", text(&plain));
+    let plain = ok(generate(&messages, &server.base_url, &[]));
     let answer = String::from_utf8(plain.stdout).unwrap();
     assert!(answer.starts_with("<answer>") && answer.ends_with("</answer>\n"), "{answer}");
 
-    let found = printed(&generate(&messages, &server.base_url, &["--json"]));
+    let found = printed(generate(&messages, &server.base_url, &["--json"]));
     assert_eq!(found["text"], answer.trim_end());
     assert_eq!(found["finish_reason"], "stop");
     assert_eq!(found["prompt_tokens"], 2, "the scripted server counts messages");
@@ -58,15 +57,14 @@ fn several_conversations_are_answered_in_their_order() {
     let other = dir.path().join("other.json");
     std::fs::write(&other, r#"[{"role": "user", "content": "Which?"}]"#).unwrap();
     let other = other.to_str().unwrap();
-    let output = generate(&first, &server.base_url, &[other, "--json"]);
-    assert!(output.status.success(), "{}", text(&output));
+    let output = ok(generate(&first, &server.base_url, &[other, "--json"]));
     let answers = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
     let prompts: Vec<Value> = answers.map(|answer| answer.unwrap()["prompt_tokens"].clone()).collect();
     assert_eq!(prompts, [2, 1], "the scripted server counts messages");
 
     // A file that cannot be read ends it before anything is asked.
     std::fs::write(other, "[").unwrap();
-    let output = generate(&first, &server.base_url, &[other]);
+    let output = generate(&first, &server.base_url, &[other]).output().unwrap();
     assert!(output.stdout.is_empty() && !output.status.success(), "{}", text(&output));
     assert!(text(&output).contains("other.json: not JSON"), "{}", text(&output));
 }
@@ -80,7 +78,7 @@ fn tokens_and_a_cut_answer_are_passed_on() {
         ("logprobs", json!({"content": [{"logprob": -0.5}, {"logprob": -0.25}]})),
     ]);
     let server = Server::start(Script { choice, ..Script::default() });
-    let found = printed(&generate(
+    let found = printed(generate(
         &conversation(dir.path(), QUESTION),
         &server.base_url,
         &["--json", "--logprobs", "--max-tokens", "7", "--temperature", "0.5", "--seed", "11"],
@@ -114,20 +112,17 @@ fn a_bad_conversation_is_named_and_nothing_is_sent() {
             "message 2: part 1: /nowhere.png: no such file",
         ),
     ] {
-        let output = generate(&conversation(dir.path(), content), &server.base_url, &[]);
+        let mut command = generate(&conversation(dir.path(), content), &server.base_url, &[]);
+        let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{content}: {}", text(&output));
         assert!(text(&output).contains("conversation.json"), "{}", text(&output));
         assert!(text(&output).contains(problem), "{problem}: {}", text(&output));
         assert!(output.stdout.is_empty());
     }
-    let missing = generate(&dir.path().join("missing.json"), &server.base_url, &[]);
-    assert_eq!(missing.status.code(), Some(2));
-    assert!(text(&missing).contains("missing.json"), "{}", text(&missing));
+    ends(2, generate(&dir.path().join("missing.json"), &server.base_url, &[]), &["missing.json"]);
     let messages = conversation(dir.path(), QUESTION);
     for wrong in ["--temperature=-1", "--temperature=nan", "--max-tokens=0"] {
-        let output = generate(&messages, &server.base_url, &[wrong]);
-        assert_eq!(output.status.code(), Some(2), "{wrong}: {}", text(&output));
-        assert!(text(&output).contains(wrong.split('=').next().unwrap()), "{}", text(&output));
+        ends(2, generate(&messages, &server.base_url, &[wrong]), &[wrong.split('=').next().unwrap()]);
     }
     assert_eq!(server.requests.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
@@ -138,7 +133,7 @@ fn a_server_that_fails_gives_no_answer_and_another_exit_code_than_a_bad_file() {
     let messages = conversation(dir.path(), QUESTION);
     let server = Server::start(Script { faults: vec![Some(Fault::Server)], ..Script::default() });
     for url in [server.base_url.as_str(), "http://127.0.0.1:9/v1"] {
-        let output = generate(&messages, url, &["--json"]);
+        let output = generate(&messages, url, &["--json"]).output().unwrap();
         assert_eq!(output.status.code(), Some(3), "{}", text(&output));
         assert!(output.stdout.is_empty(), "{}", text(&output));
         assert!(text(&output).contains(url), "{}", text(&output));

@@ -1,12 +1,11 @@
 //! The help of every command at 80 columns, as snapshots.
 
-use crate::common::bench;
+use crate::common::{bench, ok};
 
 const COLUMNS: usize = 80;
 
 fn help(path: &[String]) -> String {
-    let output = bench().args(path).arg("--help").env("COLUMNS", COLUMNS.to_string()).output().unwrap();
-    assert!(output.status.success(), "{path:?}");
+    let output = ok(bench().args(path).arg("--help").env("COLUMNS", COLUMNS.to_string()));
     String::from_utf8(output.stdout).unwrap()
 }
 

@@ -2,18 +2,19 @@
 //! tokens of thoughts, prices.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::server::{Script, Server};
-use crate::common::{self, bench, ok, stable_records, text};
+use crate::common::{self, bench, ends, ok, stable_records, text};
 use paravt_suite::journal;
 use paravt_suite::record::{Outcome, ToolOutcome};
 use serde_json::{Value, json};
 
-fn run(server: &Server, out: &Path, flags: &[&str]) -> Output {
+fn run(server: &Server, out: &Path, flags: &[&str]) -> Command {
     let mut command = common::run(&["mmvu"], out, &server.base_url);
-    command.args(["--mode", "direct", "--concurrency", "1"]).args(flags).output().unwrap()
+    command.args(["--mode", "direct", "--concurrency", "1"]).args(flags);
+    command
 }
 
 /// OpenAI's reasoning models (platform.openai.com/docs/guides/reasoning): the limit has another name, the temperature is
@@ -50,13 +51,9 @@ fn a_model_with_a_temperature_of_its_own_is_asked_without_one_and_priced() {
     let server = Server::start(script);
     let dir = tempfile::tempdir().unwrap();
     // The field of the limit is learnt; a temperature is the user's to give up.
-    let refused = run(&server, &dir.path().join("refused"), &[]);
-    assert_eq!(refused.status.code(), Some(4), "{}", text(&refused));
-    assert!(text(&refused).contains("--body-field temperature="), "{}", text(&refused));
+    ends(4, run(&server, &dir.path().join("refused"), &[]), &["--body-field temperature="]);
     let out = dir.path().join("run");
-    let answered = run(&server, &out, &["--body-field", "temperature="]);
-    assert!(answered.status.success(), "{}", text(&answered));
-    let said = text(&answered);
+    let said = ends(0, run(&server, &out, &["--body-field", "temperature="]), &[]);
     assert_eq!(said.matches("the limit of tokens is sent as max_completion_tokens").count(), 1, "{said}");
     let body = server.latest.lock().unwrap().clone();
     assert!(body.get("temperature").is_none() && body["max_completion_tokens"].is_u64(), "{body}");
@@ -80,10 +77,9 @@ fn names_given_are_sent_at_once() {
     let server = Server::start(Script { refusal: Some(reasoning), ..Script::default() });
     let dir = tempfile::tempdir().unwrap();
     let flags = ["--body-field", "max_tokens=max_completion_tokens", "--body-field", "temperature="];
-    let output = run(&server, dir.path(), &flags);
-    assert!(output.status.success() && !text(&output).contains("limit of tokens"), "{}", text(&output));
-    let wrong = run(&server, dir.path(), &["--body-field", "messages="]);
-    assert!(text(&wrong).contains("expected one of max_tokens"), "{}", text(&wrong));
+    let said = ends(0, run(&server, dir.path(), &flags), &[]);
+    assert!(!said.contains("limit of tokens"), "{said}");
+    ends(2, run(&server, dir.path(), &["--body-field", "messages="]), &["expected one of max_tokens"]);
 }
 
 /// Requests that the next server has seen.
@@ -121,21 +117,16 @@ fn calls_that_the_server_ran_are_recorded_and_not_run_again() {
     let text_of = "name = \"served\"\nbase = \"native\"\ndefault_mode = \"served\"\n[system]\nserved = \"Look.\"\n\
                    [tool]\nserved = [\"served\"]\n";
     std::fs::write(&protocol, text_of).unwrap();
-    let run = |rewrite: fn(&mut Value), name: &str, mode: &[&str]| {
+    let run = |code: i32, rewrite: fn(&mut Value), name: &str, flags: &[&str], words: &[&str]| {
         let server = Server::start(Script { rewrite: Some(rewrite), ..Script::default() });
         let out = dir.path().join(name);
         let mut command = common::run(&["mmvu"], &out, &server.base_url);
-        let output = command.arg("--protocol").arg(&protocol).args(mode).output().unwrap();
+        let said = ends(code, command.arg("--protocol").arg(&protocol).args(flags), words);
         let records = stable_records(&out.join("mmvu"));
-        assert!(records.iter().all(|record| record.transcript.calls.len() == 1), "{}", text(&output));
-        (output, records)
+        assert!(records.iter().all(|record| record.transcript.calls.len() == 1), "{said}");
+        records
     };
-    let (output, records) = run(looked, "looks", &[]);
-    assert!(
-        output.status.success() && text(&output).contains("the tool is the server's"),
-        "{}",
-        text(&output)
-    );
+    let records = run(0, looked, "looks", &[], &["the tool is the server's"]);
     for record in &records {
         let calls = &record.transcript.tool_calls;
         assert!(calls.iter().all(|call| call.outcome == ToolOutcome::Served), "{calls:?}");
@@ -146,10 +137,9 @@ fn calls_that_the_server_ran_are_recorded_and_not_run_again() {
         );
     }
     assert!(journal::read_manifest(&dir.path().join("looks/mmvu")).unwrap().offers_tool);
-    let (_, plain) = run(looked, "plain", &["--mode", "direct"]);
+    let plain = run(0, looked, "plain", &["--mode", "direct"], &[]);
     assert!(plain.iter().all(|record| record.transcript.tool_calls.is_empty()));
-    let (output, records) = run(left_to_the_client, "left", &["--tries", "1"]);
-    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    let records = run(4, left_to_the_client, "left", &["--tries", "1"], &[]);
     let message = &records[0].error.as_ref().unwrap().message;
     assert!(message.contains("this server has no tool of its own"), "{message}");
 }
@@ -163,9 +153,8 @@ fn thoughts_that_only_the_total_counts_are_counted_and_a_quota_is_waited_for() {
     let script = Script { refusal: Some(exhausted), rewrite: Some(thoughts_of_gemini), ..Script::default() };
     let server = Server::start(script);
     let dir = tempfile::tempdir().unwrap();
-    let output =
-        run(&server, dir.path(), &["--tries", "3", "--retry-pause", "0", "--requests-per-minute", "60000"]);
-    assert!(output.status.success(), "{}", text(&output));
+    let flags = ["--tries", "3", "--retry-pause", "0", "--requests-per-minute", "60000"];
+    ok(run(&server, dir.path(), &flags));
     let records = stable_records(&dir.path().join("mmvu"));
     let mut calls = records.iter().flat_map(|record| &record.transcript.calls);
     assert!(calls.all(|call| {
@@ -187,7 +176,7 @@ fn too_large(request: &Value) -> Option<(u16, Value)> {
 fn a_request_above_the_limit_of_bytes_says_so_and_is_not_repeated() {
     let server = Server::start(Script { refusal: Some(too_large), ..Script::default() });
     let dir = tempfile::tempdir().unwrap();
-    let output = run(&server, dir.path(), &["--tries", "3"]);
+    let output = run(&server, dir.path(), &["--tries", "3"]).output().unwrap();
     let records = stable_records(&dir.path().join("mmvu"));
     let refused: Vec<_> = records.iter().filter_map(|record| record.error.as_ref()).collect();
     assert!(!refused.is_empty(), "{}", text(&output));
@@ -210,19 +199,20 @@ fn largest_image(request: &Value) -> usize {
 fn frames_above_a_limit_of_bytes_are_compressed_further_or_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Script::default());
-    let largest = |name: &str, flags: &[&str]| {
-        let output = run(&server, &dir.path().join(name), &[&["--nframes", "2"], flags].concat());
-        (largest_image(&server.latest.lock().unwrap()), output)
+    let with = |name: &str, flags: &[&str]| {
+        run(&server, &dir.path().join(name), &[&["--nframes", "2"], flags].concat())
     };
-    let (whole, _) = largest("whole", &[]);
+    let largest = |command: Command| {
+        ok(command);
+        largest_image(&server.latest.lock().unwrap())
+    };
+    let whole = largest(with("whole", &[]));
     let kb = (whole / 1000 - 1).to_string();
-    let (limited, output) = largest("limited", &["--max-image-kb", &kb]);
-    assert!(output.status.success() && limited < whole - 1000, "{whole} {limited} {}", text(&output));
+    let limited = largest(with("limited", &["--max-image-kb", &kb]));
+    assert!(limited < whole - 1000, "{whole} {limited}");
     let plan = journal::read_manifest(&dir.path().join("limited/mmvu")).unwrap().plan;
     assert_eq!(plan.max_image_kb.map(|kb| kb.to_string()), Some(kb));
-    let (_, output) = largest("none", &["--max-image-kb", "1"]);
-    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
-    assert!(text(&output).contains("more than --max-image-kb allows"), "{}", text(&output));
+    ends(4, with("none", &["--max-image-kb", "1"]), &["more than --max-image-kb allows"]);
 }
 
 #[test]
@@ -249,8 +239,7 @@ fn a_dry_run_says_what_a_run_may_cost_and_a_part_of_it_how_long() {
     assert!(endless.contains("cost by scripted: 6.00 USD or more: nothing limits the turns"), "{endless}");
     assert_eq!(server.requests.load(Ordering::Relaxed), 0);
 
-    let part = run(&server, &out, &["--limit", "5"]);
-    assert!(text(&part).contains("mmvu: at this rate all 6 take "), "{}", text(&part));
-    let whole = run(&server, &out, &["--resume"]);
-    assert!(!text(&whole).contains("at this rate"), "{}", text(&whole));
+    ends(0, run(&server, &out, &["--limit", "5"]), &["mmvu: at this rate all 6 take "]);
+    let whole = ends(0, run(&server, &out, &["--resume"]), &[]);
+    assert!(!whole.contains("at this rate"), "{whole}");
 }

@@ -1,11 +1,11 @@
 //! Models by name: from a hub at a pinned revision, then from its cache without one.
 
-use std::process::Output;
+use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
-use crate::common::{bench, text, tiny};
+use crate::common::{bench, ends, ok, tiny};
 use crate::fetch::local::{Faults, TestHub};
 
 #[test]
@@ -21,7 +21,7 @@ fn a_model_is_fetched_once_at_its_revision_and_then_read_offline() {
     let files: Vec<(&str, Vec<u8>)> =
         files.iter().map(|(name, bytes)| (name.as_str(), bytes.clone())).collect();
     let hub = TestHub::start_as("tiny/model", &files, Faults::default());
-    let ask = |model: &str, revision: &str, offline: &str| -> Output {
+    let ask = |model: &str, revision: &str, offline: &str| -> Command {
         let mut command = bench();
         command.args(["generate", "--backend", "candle", "--max-tokens", "3", "--model", model]);
         command.args(["--revision", revision, "--messages"]).arg(&messages);
@@ -29,17 +29,13 @@ fn a_model_is_fetched_once_at_its_revision_and_then_read_offline() {
             .env("HF_ENDPOINT", &hub.endpoint)
             .env("HF_HOME", dir.path().join("hub"))
             .env("HF_HUB_OFFLINE", offline);
-        command.output().unwrap()
+        command
     };
-    let before = ask("tiny/model", "v1", "1");
-    assert_eq!(before.status.code(), Some(3), "{}", text(&before));
-    assert!(text(&before).contains("HF_HUB_OFFLINE"), "{}", text(&before));
-    let fetched = ask("tiny/model", "v1", "0");
-    assert!(fetched.status.success(), "{}", text(&fetched));
+    ends(3, ask("tiny/model", "v1", "1"), &["HF_HUB_OFFLINE"]);
+    let fetched = ok(ask("tiny/model", "v1", "0"));
     let asked = hub.served.asked.load(Ordering::SeqCst);
     assert!(asked > 5, "{asked} requests");
-    let cached = ask("tiny/model", "v1", "1");
-    assert!(cached.status.success(), "{}", text(&cached));
+    let cached = ok(ask("tiny/model", "v1", "1"));
     assert_eq!(cached.stdout, fetched.stdout);
     assert_eq!(
         hub.served.asked.load(Ordering::SeqCst),
@@ -51,8 +47,6 @@ fn a_model_is_fetched_once_at_its_revision_and_then_read_offline() {
         ("tiny/other", "v1", "no such repository"),
         ("a/b/c", "v1", "neither a folder nor a model on the hub"),
     ] {
-        let refused = ask(model, revision, "0");
-        assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
-        assert!(text(&refused).contains(wrong), "{}", text(&refused));
+        ends(3, ask(model, revision, "0"), &[wrong]);
     }
 }

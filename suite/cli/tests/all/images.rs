@@ -2,12 +2,12 @@
 //! protocol is about videos.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
-use crate::common::{self, bench, ok, python, stable_records, store_standin, text};
+use crate::common::{self, bench, ends, ok, python, run_on, run_task, stable_records, store_standin, text};
 use crate::fetch::fetch;
 use crate::fetch::local::{Faults, TestHub};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
@@ -34,8 +34,7 @@ fn vstar(root: &Path) {
 }
 
 fn run(root: &Path, out: &Path, server: &Server, flags: &[&str]) -> Command {
-    let mut command = bench();
-    command.args(["run", "vstar", "--base-url", &server.base_url, "--data"]).arg(root).arg("--out").arg(out);
+    let mut command = run_on(root, &["vstar"], out, &server.base_url);
     command.args(flags);
     command
 }
@@ -74,8 +73,7 @@ fn images_are_sent_as_they_lie_and_asked_by_a_protocol_of_their_own() {
     let sent = body["messages"][1]["content"][0]["image_url"]["url"].as_str().unwrap().len();
     assert!(sent < 150_000 / 3 * 4 + 30 && sent < file.len(), "{sent}");
 
-    let shown = text(&ok(run(dir.path(), &dir.path().join("dry"), &server, &["--dry-run"])));
-    assert!(shown.contains("2 samples"), "{shown}");
+    ends(0, run(dir.path(), &dir.path().join("dry"), &server, &["--dry-run"]), &["2 samples"]);
     let checked =
         bench().args(["data", "check", "vstar", "--decode", "--data"]).arg(dir.path()).output().unwrap();
     let checked = text(&checked);
@@ -87,16 +85,14 @@ fn protocols_and_splits_of_other_media_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     vstar(dir.path());
     let server = Server::start(Script::default());
-    let refused = |output: Output, words: &str| {
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        assert!(text(&output).contains(words), "{}", text(&output));
-    };
     let out = dir.path().join("out");
-    let of = |flags: &[&str]| run(dir.path(), &out, &server, flags).output().unwrap();
-    refused(of(&["--protocol", "native"]), "use --protocol images");
-    refused(of(&["--channel", "video"]), "--channel");
+    let refused = |flags: &[&str], words: &str| {
+        ends(2, run(dir.path(), &out, &server, flags), &[words]);
+    };
+    refused(&["--protocol", "native"], "use --protocol images");
+    refused(&["--channel", "video"], "--channel");
     let mut film = common::run(&["mmvu"], &out, &server.base_url);
-    refused(film.args(["--protocol", "images"]).output().unwrap(), "use --protocol native");
+    ends(2, film.args(["--protocol", "images"]), &["use --protocol native"]);
 }
 
 /// Prints the size, shows a part, then answers.
@@ -203,9 +199,8 @@ fn a_report_has_a_second_mean_without_doubtful_items() {
     assert!(checked.contains("2, 9: both are right (our own look)"), "{checked}");
     let server = Server::start(Script { rewrite: Some(answers), ..Script::default() });
     let out = dir.path().join("out");
-    ok(bench().args(["run", "--base-url", &server.base_url, "--task"]).arg(&task).arg("--out").arg(&out));
-    let report = text(&ok(bench().arg("report").arg(&out)));
-    assert!(report.contains("own: 75.0 without 1 of 5, +15.00"), "{report}");
+    ok(run_task(&task, &out, &server.base_url));
+    ends(0, bench().arg("report").arg(&out), &["own: 75.0 without 1 of 5, +15.00"]);
     let json: Value =
         serde_json::from_slice(&ok(bench().args(["report", "--json"]).arg(&out)).stdout).unwrap();
     let second = &json["errata"][0];
@@ -213,13 +208,13 @@ fn a_report_has_a_second_mean_without_doubtful_items() {
     assert!((second["change"].as_f64().unwrap() - 0.15).abs() < 1e-12, "{second}");
     // A probe that changes frames has none here; one that takes the images away has.
     let probed = |probe: &str| {
-        let mut command = bench();
-        command.args(["run", "--base-url", &server.base_url, "--probe", probe, "--task"]).arg(&task);
-        command.arg("--out").arg(dir.path().join(probe)).output().unwrap()
+        let mut command = run_task(&task, &dir.path().join(probe), &server.base_url);
+        command.args(["--probe", probe]);
+        command
     };
-    assert_eq!(probed("freeze").status.code(), Some(2), "{}", text(&probed("freeze")));
+    ends(2, probed("freeze"), &[]);
     for probe in ["blind", "shuffle:1"] {
-        assert!(probed(probe).status.success(), "{}", text(&probed(probe)));
+        ok(probed(probe));
     }
 }
 
@@ -258,7 +253,7 @@ fn pictures_in_a_column_are_fetched_once_and_asked() {
     let rows = hrbench();
     let hub = TestHub::start_as("DreamMr/HR-Bench", &[("hr_bench_4k.parquet", rows)], Faults::default());
     let dir = tempfile::tempdir().unwrap();
-    let said = text(&fetch(&hub, dir.path(), &["hrbench_4k"]));
+    let said = text(&fetch(&hub, dir.path(), &["hrbench_4k"]).output().unwrap());
     assert!(said.contains("2 members"), "{said}");
     assert_eq!(hub.served.reads.load(Ordering::SeqCst), 1, "rows and pictures are one download");
     let folder = dir.path().join("hrbench/hr_bench_4k");
@@ -270,10 +265,8 @@ fn pictures_in_a_column_are_fetched_once_and_asked() {
 
     let server = Server::start(Script { rewrite: Some(answers), ..Script::default() });
     let out = dir.path().join("out");
-    let mut command = bench();
-    command.args(["run", "hrbench_4k", "--base-url", &server.base_url, "--data"]).arg(dir.path());
-    command.arg("--out").arg(&out).args(["--concurrency", "1"]);
-    ok(command);
+    let mut command = run_on(dir.path(), &["hrbench_4k"], &out, &server.base_url);
+    ok(command.args(["--concurrency", "1"]));
     let records = stable_records(&out.join("hrbench_4k"));
     // B is right in the last order alone.
     assert_eq!(records.iter().map(|record| record.score.value).sum::<f64>(), 2.0);

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, imported, ok, run, stable_records, text};
+use crate::common::{bench, ends, free_port, imported, ok, run, stable_records, text};
 use paravt_agents::conan::RELEASE;
 
 #[test]
@@ -17,11 +17,7 @@ fn files_that_are_not_the_pinned_ones_are_refused() {
     }
     let mut command = bench();
     command.env("PARAVT_BENCH_CACHE", &cache).args(["protocol", "import", "conan", "--from"]).arg(&source);
-    let refused = command.output().unwrap();
-    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
-    for words in ["prompt_temp.py has SHA-256", RELEASE.commit, "base = \"conan\""] {
-        assert!(text(&refused).contains(words), "{}", text(&refused));
-    }
+    ends(2, command, &["prompt_temp.py has SHA-256", RELEASE.commit, "base = \"conan\""]);
     assert!(!cache.exists(), "nothing is kept of a refused import");
 }
 
@@ -57,8 +53,7 @@ fn an_interrupted_clone_leaves_no_files() {
     let child = command.spawn().unwrap();
     let _connection = listener.accept().unwrap();
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 1, "the clone is under way");
-    let signal = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(signal.success());
+    ok(Command::new("kill").args(["-INT", &child.id().to_string()]));
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
@@ -67,10 +62,7 @@ fn an_interrupted_clone_leaves_no_files() {
 
 #[test]
 fn a_failed_clone_names_the_url_without_its_password() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://me:hunter2@{}/x.git", listener.local_addr().unwrap());
-    drop(listener);
-    let output = bench().args(["protocol", "import", "--from", &url]).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(text(&output).contains("…@127.0.0.1") && !text(&output).contains("hunter2"), "{}", text(&output));
+    let url = format!("http://me:hunter2@127.0.0.1:{}/x.git", free_port());
+    let said = ends(3, bench().args(["protocol", "import", "--from", &url]), &["…@127.0.0.1"]);
+    assert!(!said.contains("hunter2"), "{said}");
 }

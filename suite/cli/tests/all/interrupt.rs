@@ -6,21 +6,12 @@ use std::time::{Duration, Instant};
 
 use super::kill::run;
 use crate::common::server::{Fault, Script, Server};
-use crate::common::{ok, stable_records, text};
+use crate::common::{ok, stable_records, text, until};
 
 const TASK: &str = "lvbench";
 
 fn interrupt(child: &Child) {
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(sent.unwrap().success());
-}
-
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    ok(Command::new("kill").args(["-INT", &child.id().to_string()]));
 }
 
 #[test]
@@ -37,7 +28,7 @@ fn samples_in_flight_finish_and_resume_ends_like_an_undisturbed_run() {
     let stopped = dir.path().join("stopped");
     let child = run(&stopped, &server, false).spawn().unwrap();
     let journal = stopped.join(TASK).join("journal.jsonl");
-    wait_until("the first record", || std::fs::metadata(&journal).is_ok_and(|file| file.len() > 0));
+    until("the first record", 60, || std::fs::metadata(&journal).is_ok_and(|file| file.len() > 0));
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
@@ -63,7 +54,7 @@ fn a_second_interrupt_ends_the_process_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Script { faults: vec![Some(Fault::Hang)], ..Script::default() });
     let mut child = run(dir.path(), &server, false).spawn().unwrap();
-    wait_until("a request in flight", || server.requests.load(Ordering::Relaxed) > 0);
+    until("a request in flight", 60, || server.requests.load(Ordering::Relaxed) > 0);
     interrupt(&child);
     std::thread::sleep(Duration::from_millis(500));
     assert!(child.try_wait().unwrap().is_none(), "the first one waits");

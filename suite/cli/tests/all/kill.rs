@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use crate::common::server::{Script, Server};
-use crate::common::{self, ok, stable_records, text};
+use crate::common::{self, ends, files, ok, stable_records, until};
 
 const KILLS: u64 = 20;
 const TASK: &str = "lvbench";
@@ -79,15 +79,6 @@ fn a_report_that_was_killed_leaves_nothing_beside_the_next() {
     assert_eq!(files(&out), whole);
 }
 
-/// The files below a folder.
-fn files(folder: &Path) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut all: Vec<_> =
-        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect();
-    all.sort();
-    all
-}
-
 fn tear(journal: &Path) {
     let Ok(bytes) = std::fs::read(journal) else { return };
     if bytes.len() > 40 {
@@ -105,16 +96,9 @@ fn two_processes_cannot_write_one_run() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Script { delay: Duration::from_millis(500), ..Script::default() });
     let mut first = run(dir.path(), &server, true).spawn().unwrap();
-    let lock = dir.path().join(TASK).join("manifest.json");
-    for _ in 0..200 {
-        if lock.exists() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let second = run(dir.path(), &server, true).output().unwrap();
+    let manifest = dir.path().join(TASK).join("manifest.json");
+    until("the first one writes", 60, || manifest.exists());
+    ends(3, run(dir.path(), &server, true), &["another process is writing this run"]);
     first.kill().unwrap();
     first.wait().unwrap();
-    assert_eq!(second.status.code(), Some(3), "{}", text(&second));
-    assert!(text(&second).contains("another process is writing this run"), "{}", text(&second));
 }

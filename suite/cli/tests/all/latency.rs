@@ -7,7 +7,7 @@ use paravt_suite::record::Measured;
 use serde_json::Value;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ok, run, stable_records, text};
+use crate::common::{bench, ends, ok, run, stable_records, text};
 
 fn report(dir: &Path, flags: &[&str]) -> (Value, String) {
     let output = bench().arg("report").arg(dir.join("run")).args(flags).output().unwrap();
@@ -77,8 +77,6 @@ fn prices_of_a_file_are_those_of_the_report() {
         ("gpu_hour = 2", "missing field `currency`"),
     ] {
         std::fs::write(&prices, wrong).unwrap();
-        let output = bench().arg("report").arg(dir.path().join("run")).args(flag).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        assert!(text(&output).contains(found), "{}", text(&output));
+        ends(2, bench().arg("report").arg(dir.path().join("run")).args(flag), &[found]);
     }
 }

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, Stdio};
 
 use crate::common::server::{Script, Server};
-use crate::common::{self, bench, ok};
+use crate::common::{self, bench, ends, ok, until};
 use paravt_suite::journal::{self, Journal};
 
 /// The server, its port and the path of its page; it ends with the test.
@@ -93,11 +93,7 @@ fn a_run_is_shown_while_it_runs_to_this_machine_alone() {
 
     journal.append(&[last]).unwrap();
     let finished = format!("{expected} of {expected} samples");
-    let shown = (0..100).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        live.page("GET", &here).1.contains(&finished)
-    });
-    assert!(shown, "the page follows the journal");
+    until("the page follows the journal", 60, || live.page("GET", &here).1.contains(&finished));
 }
 
 #[test]
@@ -122,7 +118,5 @@ fn connections_that_say_nothing_are_dropped() {
 #[test]
 fn nothing_to_serve_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
-    let output = bench().arg("report").arg(dir.path().join("none")).arg("--serve=0").output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no such folder"));
+    ends(2, bench().arg("report").arg(dir.path().join("none")).arg("--serve=0"), &["no such folder"]);
 }

@@ -1,9 +1,7 @@
 //! What a user reads after the commonest mistakes, as snapshots: what failed, where, what to do.
 
-use std::path::Path;
-
 use crate::common::server::{Fault, Script, Server};
-use crate::common::{bench, world};
+use crate::common::{bench, copy, world};
 
 /// A folder to make mistakes in, with `data`, and the mistakes' snapshots.
 struct Place {
@@ -51,11 +49,6 @@ impl Place {
         assert!(!shown.contains(self.dir.path().to_str().unwrap()), "{shown}");
         insta::assert_snapshot!(name, shown);
     }
-
-    fn copy(&self, from: &Path, to: &str) {
-        let copied = std::process::Command::new("cp").arg("-rL").arg(from).arg(self.path(to)).status();
-        assert!(copied.unwrap().success());
-    }
 }
 
 #[test]
@@ -78,7 +71,7 @@ fn wrong_names_and_flags() {
         ("unknown_task", "run lvbnch --data data --out runs --base-url http://SERVER/v1"),
         ("unknown_mode", &format!("{run} --mode agentc")),
         ("unknown_profile", &format!("{run} --profile published")),
-        ("unknown_protocol", &format!("{run} --protocol mine")),
+        ("unknown_protocol", &format!("{run} --protocol nativ")),
         ("unknown_sample", &format!("{run} --ids 99")),
         ("negative_temperature", &format!("{run} --temperature -1")),
         ("too_few_frames", &format!("{run} --nframes 1")),
@@ -199,7 +192,7 @@ fn run_directories() {
     mistake("report_of_a_missing_folder", "report nowhere");
     mistake("merge_of_what_is_not_a_shard", "merge a/lvbench --out merged");
 
-    place.copy(&place.path("a"), "newer");
+    copy(&place.path("a"), &place.path("newer"));
     let manifest = place.path("newer/lvbench/manifest.json");
     let text = std::fs::read_to_string(&manifest).unwrap();
     let version = format!("\"version\": {}", paravt_suite::run::RUN_VERSION);
@@ -207,7 +200,7 @@ fn run_directories() {
     std::fs::write(&manifest, text.replacen(&version, "\"version\": 99", 1)).unwrap();
     mistake("run_of_a_newer_version", "report newer");
 
-    place.copy(&place.path("a"), "damaged");
+    copy(&place.path("a"), &place.path("damaged"));
     let journal = place.path("damaged/lvbench/journal.jsonl");
     let text = std::fs::read_to_string(&journal).unwrap();
     std::fs::write(&journal, format!("{{\"version\": 1, oops\n{text}")).unwrap();
@@ -216,7 +209,7 @@ fn run_directories() {
 
     std::fs::write(place.path("base.json"), "{\"version\": 1").unwrap();
     mistake("damaged_baseline", "check a --baseline base.json");
-    place.copy(&place.path("a/lvbench"), "twice");
-    place.copy(&place.path("a/lvbench"), "a/again");
+    copy(&place.path("a/lvbench"), &place.path("twice"));
+    copy(&place.path("a/lvbench"), &place.path("a/again"));
     mistake("two_runs_of_a_task_in_one_folder", "compare a b");
 }

@@ -5,13 +5,12 @@
 //! to end with exit code 0, or with that of [`EXITS`].
 
 use std::collections::BTreeSet;
-use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::server::{Script, Server};
-use crate::common::{python, stable_records, store_standin, text, tiny, world};
+use crate::common::{free_port, python, stable_records, store_standin, text, tiny, world};
 use crate::documents::{documents, root};
 use paravt_suite::record::Outcome;
 
@@ -188,7 +187,7 @@ pub(crate) fn block(page: &str, with: &str) -> Block {
 #[test]
 #[ignore = "needs Python: run by ci/test"]
 fn the_miniature_is_served_as_running_says() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let shell = Shell::new(&format!("http://localhost:{port}"));
     let stages = shell.folder.path().join("runs/paravt-nano/stages");
     std::fs::create_dir_all(stages.join("rl-0")).unwrap();

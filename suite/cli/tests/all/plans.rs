@@ -1,7 +1,7 @@
 //! Recipes that the command refuses, and plans.
 
 use crate::common::recipes::served;
-use crate::common::{bench, ok, text};
+use crate::common::{bench, ends, ok, text};
 
 #[test]
 fn a_plan_names_every_stage_and_writes_nothing() {
@@ -9,8 +9,7 @@ fn a_plan_names_every_stage_and_writes_nothing() {
     let plan = |name: &str, flags: &[&str]| {
         let mut command = bench();
         command.current_dir(folder.path()).args(["reproduce", name, "--plan"]).args(flags);
-        let output = ok(command);
-        text(&output)
+        text(&ok(command))
     };
     let table = plan("paravt-8b", &[]);
     assert!(table.contains("with-tool on 7 splits") && !table.contains("vllm serve ParaVT"), "{table}");
@@ -28,28 +27,20 @@ fn a_plan_names_every_stage_and_writes_nothing() {
 #[test]
 fn a_table_is_planned_as_a_whole_or_by_rows() {
     let folder = tempfile::tempdir().unwrap();
-    let run = |arguments: &[&str]| {
-        let mut command = bench();
-        let output = command.current_dir(folder.path()).args(["reproduce"]).args(arguments).output().unwrap();
-        (output.status.code(), text(&output))
+    let run = |code: i32, arguments: &[&str], words: &[&str]| {
+        ends(code, bench().current_dir(folder.path()).arg("reproduce").args(arguments), words)
     };
-    let (code, whole) = run(&["table1", "--plan"]);
-    assert_eq!(code, Some(0), "{whole}");
-    assert!(
-        whole.contains("conan-7b.protocol")
-            && whole.contains("as-by-its-authors on 4 splits, as-in-the-table on 7"),
-        "{whole}"
-    );
-    let (_, rows) = run(&["table1", "--plan", "--rows", "conan-7b,paravt-8b"]);
-    assert!(rows.contains("conan-7b.serve") && !rows.contains("sage-7b"), "{rows}");
+    let whole = ["conan-7b.protocol", "as-by-its-authors on 4 splits, as-in-the-table on 7"];
+    run(0, &["table1", "--plan"], &whole);
+    let rows = run(0, &["table1", "--plan", "--rows", "conan-7b,paravt-8b"], &["conan-7b.serve"]);
+    assert!(!rows.contains("sage-7b"), "{rows}");
     assert!(rows.find("conan-7b.serve").unwrap() < rows.find("paravt-8b.serve").unwrap(), "{rows}");
     for (arguments, words) in [
         (["table1", "--model", "a/b"], "--model changes nothing here: table1 asks a model for each row"),
         (["table1", "--base-url", "http://127.0.0.1:1/v1"], "take the recipe of the row"),
         (["paravt-8b", "--rows", "a"], "--rows changes nothing here: paravt-8b is one row"),
     ] {
-        let (code, said) = run(&arguments);
-        assert!(code == Some(2) && said.contains(words), "{said}");
+        run(2, &arguments, &[words]);
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
@@ -60,11 +51,8 @@ fn a_recipe_with_an_unknown_task_has_no_plan() {
     let recipe = served("o/m", "engine = \"vllm\"").replace("\"mlvu\"", "\"mlvuu\"");
     std::fs::write(folder.path().join("my.toml"), recipe).unwrap();
     let mut command = bench();
-    let output =
-        command.current_dir(folder.path()).args(["reproduce", "my.toml", "--plan"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    let said = text(&output);
-    assert!(said.contains("my.toml") && said.contains("`mlvuu`; did you mean `mlvu`?"), "{said}");
+    command.current_dir(folder.path()).args(["reproduce", "my.toml", "--plan"]);
+    ends(2, command, &["my.toml", "`mlvuu`; did you mean `mlvu`?"]);
 }
 
 #[test]
@@ -72,9 +60,9 @@ fn a_stage_without_a_method_is_refused_before_anything_is_done() {
     let folder = tempfile::tempdir().unwrap();
     let text_of = "extends = \"paravt-8b\"\n[[stages]]\nname = \"far\"\n";
     std::fs::write(folder.path().join("far.toml"), text_of).unwrap();
-    let output = bench().current_dir(folder.path()).args(["reproduce", "far.toml"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output).contains("missing field `does`"), "{}", text(&output));
+    let mut command = bench();
+    command.current_dir(folder.path()).args(["reproduce", "far.toml"]);
+    ends(2, command, &["missing field `does`"]);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
@@ -100,9 +88,7 @@ fn flags_are_refused_where_they_would_be_ignored() {
         ("--resume", embeds),
     ] {
         let recipe = if words == embeds { "paravt-nano" } else { "paravt-8b" };
-        let output = bench().args(["reproduce", recipe, "--plan"]).args(flags.split(' ')).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{flags}");
-        let flag = flags.split([' ', '=']).next().unwrap();
-        assert!(text(&output).contains(&format!("{flag} {words}")), "{}", text(&output));
+        let said = format!("{} {words}", flags.split([' ', '=']).next().unwrap());
+        ends(2, bench().args(["reproduce", recipe, "--plan"]).args(flags.split(' ')), &[&said]);
     }
 }

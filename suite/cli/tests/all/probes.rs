@@ -6,7 +6,7 @@ use paravt_suite::journal;
 use paravt_suite::record::{Record, RecordedPart};
 
 use crate::common::server::{Script, Server};
-use crate::common::{SPLITS, bench, ok, run, stable_records, text};
+use crate::common::{SPLITS, bench, ends, ok, run, run_again, stable_records};
 
 /// A run of one split without tools, eight frames; the records.
 fn records(task: &str, out: &Path, server: &Server, flags: &[&str]) -> Vec<Record> {
@@ -38,14 +38,9 @@ fn every_probe_runs_on_every_split_that_it_has_something_to_take_from() {
         }
     }
     let dir = tempfile::tempdir().unwrap();
-    let refused =
-        run(&["charades"], dir.path(), &server.base_url).args(["--probe", "shuffle:1"]).output().unwrap();
-    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
-    assert!(
-        text(&refused).contains("--probe shuffle:1: charades: no sample has options"),
-        "{}",
-        text(&refused)
-    );
+    let mut refused = run(&["charades"], dir.path(), &server.base_url);
+    let words = "--probe shuffle:1: charades: no sample has options";
+    ends(2, refused.args(["--probe", "shuffle:1"]), &[words]);
 }
 
 #[test]
@@ -83,23 +78,21 @@ fn a_report_sets_probed_runs_beside_the_run_and_compare_says_what_differs() {
     let shuffled = records("mlvu", &path("shuffled"), &server, &["--probe", "shuffle:1"]);
     assert!(blind.iter().all(|record| frames(record).is_empty() && record.error.is_none()));
     assert!(plain.iter().zip(&shuffled).all(|(a, b)| a.sample.gold_text() == b.sample.gold_text()));
-    let report = text(&ok(bench().arg("report").arg(dir.path()).arg("-o").arg(path("report"))));
-    assert!(report.contains("mlvu blind: ") && report.contains("same option chosen: "), "{report}");
+    let mut report = bench();
+    report.arg("report").arg(dir.path()).arg("-o").arg(path("report"));
+    ends(0, report, &["mlvu blind: ", "same option chosen: "]);
     let table = std::fs::read_to_string(path("report/tables/probes.csv")).unwrap();
     assert_eq!(table.lines().count(), 3, "{table}");
-    let compared = |name: &str| {
-        let mut command = bench();
-        text(&ok(command.arg("compare").arg(path("plain")).arg(path(name)).arg("--inputs")))
-    };
-    let said = compared("blind");
-    // The native texts say how long the video is, where that is known.
-    assert!(said.contains("other text, other frames: 8 against none"), "{said}");
-    assert!(compared("shuffled").contains("other text, same frames, same size, same bytes"));
-    let wrong = run(&["mlvu"], &path("plain"), &server.base_url)
-        .args(["--mode", "direct", "--nframes", "8", "--resume", "--probe", "freeze"])
-        .output()
-        .unwrap();
-    assert!(text(&wrong).contains("probe was not set, now freeze"), "{}", text(&wrong));
+    for (name, words) in [
+        // The native texts say how long the video is, where that is known.
+        ("blind", "other text, other frames: 8 against none"),
+        ("shuffled", "other text, same frames, same size, same bytes"),
+    ] {
+        ends(0, bench().arg("compare").args([path("plain"), path(name)]).arg("--inputs"), &[words]);
+    }
+    let mut wrong = run(&["mlvu"], &path("plain"), &server.base_url);
+    wrong.args(["--mode", "direct", "--nframes", "8", "--resume", "--probe", "freeze"]);
+    ends(2, wrong, &["probe was not set, now freeze"]);
 }
 
 #[test]
@@ -120,42 +113,21 @@ fn a_repeated_run_resumes_replays_and_reports_its_draws() {
     std::fs::write(&path, kept.join("\n") + "\n").unwrap();
     let flags = [&repeat[..], &["--resume"]].concat();
     assert_eq!(records("mmvu", &dir.path().join("whole"), &server, &flags), whole);
-    let mut replay = bench();
-    replay.args(["run", "mmvu", "--backend", "replay", "--mode", "direct", "--nframes", "8"]).args(repeat);
-    replay.arg("--from").arg(&run_dir).arg("--data").arg(crate::common::world());
-    ok(replay.arg("--out").arg(dir.path().join("replay")));
-    assert_eq!(stable_records(&dir.path().join("replay/mmvu")), whole);
     // Answers were drawn as the recorded run says, whatever the flags leave out; another way is refused.
     let replayed = |out: &str, flags: &[&str]| {
-        let mut replay = bench();
-        replay.args([
-            "run",
-            "mmvu",
-            "--backend",
-            "replay",
-            "--mode",
-            "direct",
-            "--nframes",
-            "8",
-            "--repeat",
-            "3",
-        ]);
-        replay.arg("--from").arg(&run_dir).arg("--data").arg(crate::common::world());
-        replay.arg("--out").arg(dir.path().join(out)).args(flags).output().unwrap()
+        let mut replay = run_again(&["mmvu"], &dir.path().join(out), &run_dir);
+        replay.args(["--mode", "direct", "--nframes", "8", "--repeat", "3"]).args(flags);
+        replay
     };
-    assert!(replayed("silent", &[]).status.success());
+    ok(replayed("replay", &repeat[2..]));
+    assert_eq!(stable_records(&dir.path().join("replay/mmvu")), whole);
+    ok(replayed("silent", &[]));
     let manifest = journal::read_manifest(&dir.path().join("silent/mmvu")).unwrap();
     assert_eq!((manifest.plan.temperature, manifest.plan.seed), (0.8, Some(5)));
-    let other = replayed("other", &["--temperature", "0.5"]);
-    assert_eq!(other.status.code(), Some(2), "{}", text(&other));
-    assert!(text(&other).contains("--temperature: --backend replay returns answers as they were drawn"));
-    let report = text(&ok(bench().arg("report").arg(&run_dir)));
-    for measure in ["mmvu: 3 repetitions", "mean", "pass@2", "pass@3", "pass^3", "majority", "agreement"] {
-        assert!(report.contains(measure), "{measure} in {report}");
-    }
-    let greedy = run(&["mmvu"], &dir.path().join("greedy"), &server.base_url)
-        .args(["--repeat", "2", "--limit", "1"])
-        .output()
-        .unwrap();
-    assert!(text(&greedy).contains("warning: --repeat 2 at temperature 0"), "{}", text(&greedy));
+    let words = "--temperature: --backend replay returns answers as they were drawn";
+    ends(2, replayed("other", &["--temperature", "0.5"]), &[words]);
+    let measures = ["mmvu: 3 repetitions", "mean", "pass@2", "pass@3", "pass^3", "majority", "agreement"];
+    ends(0, bench().arg("report").arg(&run_dir), &measures);
+    let mut greedy = run(&["mmvu"], &dir.path().join("greedy"), &server.base_url);
+    ends(0, greedy.args(["--repeat", "2", "--limit", "1"]), &["warning: --repeat 2 at temperature 0"]);
 }

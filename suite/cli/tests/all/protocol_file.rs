@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, imported, ok, stable_records, text, world};
+use crate::common::{bench, ends, imported, ok, stable_records, text, world};
 use paravt_suite::protocol::Fidelity;
 use paravt_suite::record::{RecordedPart, ToolOutcome};
 use paravt_suite::run::Manifest;
@@ -65,7 +65,11 @@ fn a_file_adds_a_mode_with_a_tool_of_its_own() {
     let (file, out, again) = (dir.path().join("mine.toml"), dir.path().join("out"), dir.path().join("again"));
     std::fs::write(&file, MINE).unwrap();
     let server = Server::start(Script { rewrite: Some(zoom), ..Script::default() });
-    ok(run(&file, &out, &["--base-url", &server.base_url]));
+    let base_url = ["--base-url", server.base_url.as_str()];
+    let said = ["protocol mine has no mode wach", "native, watch", "did you mean `watch`?"];
+    ends(2, run(&file, &out, &[&base_url[..], &["--mode", "wach"]].concat()), &said);
+    assert!(!out.exists());
+    ok(run(&file, &out, &base_url));
 
     let manifest = std::fs::read(out.join("lvbench/manifest.json")).unwrap();
     let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
@@ -96,9 +100,8 @@ fn a_file_adds_a_mode_with_a_tool_of_its_own() {
     // A run's own texts are a protocol file, too.
     let stored = dir.path().join("stored");
     let texts = out.join("lvbench/protocol.json");
-    let stored = run(&texts, &stored, &["--mode", "watch", "--dry-run", "--base-url", "http://localhost:1"]);
-    let stored = ok(stored);
-    assert!(text(&stored).contains(&manifest.protocol_hash), "{}", text(&stored));
+    let flags = ["--mode", "watch", "--dry-run", "--base-url", "http://localhost:1"];
+    ends(0, run(&texts, &stored, &flags), &[&manifest.protocol_hash]);
 }
 
 #[test]
@@ -128,15 +131,8 @@ fn asked(server: &Server, file: &str, splits: &[&str], flags: &[&str]) -> String
     let path = dir.path().join("mine.toml");
     std::fs::write(&path, file).unwrap();
     let mut command = crate::common::run(splits, &dir.path().join("out"), &server.base_url);
-    command.env("PARAVT_BENCH_CACHE", imported()).args([
-        "--nframes",
-        "4",
-        "--limit",
-        "4",
-        "--max-turns",
-        "1",
-    ]);
-    let output = command.args(flags).arg("--protocol").arg(&path).output().unwrap();
+    command.args(["--nframes", "4", "--limit", "4", "--max-turns", "1", "--protocol"]).arg(&path);
+    let output = command.env("PARAVT_BENCH_CACHE", imported()).args(flags).output().unwrap();
     let asked = server.asked();
     assert!(!asked.is_empty(), "{}", text(&output));
     asked
@@ -246,40 +242,6 @@ fn a_text_that_no_request_can_have_is_refused() {
     ] {
         std::fs::write(&file, format!("name = \"mine\"\nbase = \"{base}\"\n{lines}\n")).unwrap();
         let mut command = run(&file, &dir.path().join("out"), &["--base-url", "http://localhost:1"]);
-        let output = command.env("PARAVT_BENCH_CACHE", imported()).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        assert!(text(&output).contains(&format!("mine.toml: {words}")), "{}", text(&output));
+        ends(2, command.env("PARAVT_BENCH_CACHE", imported()), &[&format!("mine.toml: {words}")]);
     }
-}
-
-#[test]
-fn wrong_modes_and_files_are_named_before_anything_runs() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("mine.toml");
-    std::fs::write(&file, MINE).unwrap();
-    let refused = |protocol: &Path, extra: &[&str], words: &[&str]| {
-        let extra = [extra, &["--base-url", "http://localhost:1"]].concat();
-        let output = run(protocol, &dir.path().join("out"), &extra).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        for word in words {
-            assert!(text(&output).contains(word), "{word} in {}", text(&output));
-        }
-        assert!(!dir.path().join("out").exists());
-    };
-    refused(
-        &file,
-        &["--mode", "wach"],
-        &["protocol mine has no mode wach", "native, watch", "did you mean `watch`?"],
-    );
-    refused(
-        Path::new("native"),
-        &["--mode", "watch"],
-        &["protocol native has no mode watch", "agentic_minimal"],
-    );
-    refused(Path::new("nativ"), &[], &["unknown protocol `nativ`", "did you mean `native`?", ".toml"]);
-    refused(&dir.path().join("gone.toml"), &[], &["gone.toml"]);
-    std::fs::write(&file, MINE.replace("[system]", "[sytem]")).unwrap();
-    refused(&file, &[], &["mine.toml", "unknown field `sytem`", "did you mean `system`?"]);
-    std::fs::write(&file, MINE.replace("\"watch\"]", "\"wach\"]")).unwrap();
-    refused(&file, &[], &["mine.toml: tool.modes: protocol mine has no mode wach"]);
 }

@@ -1,45 +1,47 @@
 //! The embedded reproduction from end to end, in small: generate, train, evaluate, report.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::Command;
 
 use crate::common::recipes::{EMBEDDED, stage};
-use crate::common::text;
+use crate::common::{bench, ends};
 
-fn reproduce(folder: &Path, extra: &[&str]) -> Output {
-    let mut command = crate::common::bench();
+fn reproduce(folder: &Path, extra: &[&str]) -> Command {
+    let mut command = bench();
     command.current_dir(folder).args(["reproduce", "small.toml", "--out", "out"]).args(extra);
-    command.output().unwrap()
+    command
+}
+
+/// What a reproduction prints that ends well, and that many of its stages were done before.
+fn reproduced(folder: &Path, extra: &[&str], done_before: usize) -> String {
+    let said = ends(0, reproduce(folder, extra), &[]);
+    assert_eq!(said.matches("(done before)").count(), done_before, "{said}");
+    said
 }
 
 #[test]
 fn stages_run_once_to_the_report_and_again_from_a_named_one() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("small.toml"), EMBEDDED).unwrap();
-    let plan = reproduce(folder.path(), &["--plan"]);
-    assert!(plan.status.success() && !folder.path().join("out").exists());
-    for stage in ["base", "world", "data", "sft", "rl", "with-tool", "no-tool", "report"] {
-        assert!(text(&plan).contains(&format!(". {stage}")), "{stage}: {}", text(&plan));
-    }
+    let stages = [". base", ". world", ". data", ". sft", ". rl", ". with-tool", ". no-tool", ". report"];
+    ends(0, reproduce(folder.path(), &["--plan"]), &stages);
+    assert!(!folder.path().join("out").exists());
 
-    let first = reproduce(folder.path(), &[]);
-    assert!(first.status.success(), "{}", text(&first));
+    let first = reproduced(folder.path(), &[], 0);
     let page = std::fs::read_to_string(folder.path().join("out/report/index.html")).unwrap();
     assert!(page.contains("f_tau") && page.contains("LVBench"), "curves and scores are in the page");
     assert!(page.contains("Tools?"), "the recipe's question is in the page");
-    assert!(text(&first).contains("Tools?: with-tool against no-tool, 1 seed"), "{}", text(&first));
+    assert!(first.contains("Tools?: with-tool against no-tool, 1 seed"), "{first}");
     let study = std::fs::read_to_string(folder.path().join("out/report/tables/study.csv")).unwrap();
     assert_eq!(study.lines().count(), 1 + 3, "the mean and two splits: {study}");
     let curves = std::fs::read_to_string(folder.path().join("out/report/tables/curves.csv")).unwrap();
     assert!(curves.contains("rl,PARA-GRPO,f_tau,1"), "{curves}");
 
-    let second = reproduce(folder.path(), &[]);
-    assert_eq!(text(&second).matches("(done before)").count(), 7, "{}", text(&second));
+    reproduced(folder.path(), &[], 7);
 
     // The evaluation without tools does not build on it.
-    let again = reproduce(folder.path(), &["--from", "with-tool"]);
-    assert_eq!(text(&again).matches("(done before)").count(), 6, "{}", text(&again));
-    assert!(text(&again).contains("out/discarded/with-tool-"), "{}", text(&again));
+    let again = reproduced(folder.path(), &["--from", "with-tool"], 6);
+    assert!(again.contains("out/discarded/with-tool-"), "{again}");
 
     // What a training is a training of, beside its curves.
     let run = stage(&folder.path().join("out"), "with-tool").unwrap().join("lvbench");
@@ -51,10 +53,8 @@ fn stages_run_once_to_the_report_and_again_from_a_named_one() {
     // A finished training that lost a file, as one of an older version may have, is done again.
     let sft = stage(&folder.path().join("out"), "sft").unwrap();
     std::fs::remove_file(sft.join("final/config.json")).unwrap();
-    let mended = reproduce(folder.path(), &[]);
-    assert!(mended.status.success(), "{}", text(&mended));
-    assert!(text(&mended).contains("final/config.json is missing"), "{}", text(&mended));
-    assert_eq!(text(&mended).matches("(done before)").count(), 6, "{}", text(&mended));
+    let mended = reproduced(folder.path(), &[], 6);
+    assert!(mended.contains("final/config.json is missing"), "{mended}");
     assert!(sft.join("final/config.json").is_file());
 
     // So is one that other code made, unless that is accepted.
@@ -63,21 +63,17 @@ fn stages_run_once_to_the_report_and_again_from_a_named_one() {
     let mut other: serde_json::Value = serde_json::from_str(&marked).unwrap();
     other["code"] = "0123".into();
     std::fs::write(&mark, other.to_string()).unwrap();
-    let kept = reproduce(folder.path(), &["--keep-stages"]);
-    assert_eq!(text(&kept).matches("(done before)").count(), 7, "{}", text(&kept));
-    let redone = reproduce(folder.path(), &[]);
-    assert!(text(&redone).contains("another version of the code"), "{}", text(&redone));
-    assert_eq!(text(&redone).matches("(done before)").count(), 6, "{}", text(&redone));
+    reproduced(folder.path(), &["--keep-stages"], 7);
+    let redone = reproduced(folder.path(), &[], 6);
+    assert!(redone.contains("another version of the code"), "{redone}");
 
     // One process at a time.
     let lock = std::fs::File::open(folder.path().join("out/.lock")).unwrap();
     lock.lock().unwrap();
-    let locked = reproduce(folder.path(), &[]);
-    assert!(!locked.status.success() && text(&locked).contains("another process"), "{}", text(&locked));
+    ends(3, reproduce(folder.path(), &[]), &["another process"]);
     drop(lock);
 
-    let wrong = reproduce(folder.path(), &["--from", "evaluate"]);
-    assert!(!wrong.status.success() && text(&wrong).contains("there are base, world"), "{}", text(&wrong));
+    ends(2, reproduce(folder.path(), &["--from", "evaluate"]), &["there are base, world"]);
 }
 
 #[test]
@@ -88,18 +84,8 @@ fn a_recipe_of_the_base_alone_trains_nothing() {
     let (start, end) = (&EMBEDDED[..start], &EMBEDDED[end..]);
     let recipe = format!("{start}[rl]\nenabled = false\n{end}").replace("{rl}/final", "{base}");
     std::fs::write(folder.path().join("small.toml"), recipe).unwrap();
-    let plan = text(&reproduce(folder.path(), &["--plan"]));
-    assert!(!plan.contains(". sft") && plan.contains("  5. report"), "{plan}");
-}
-
-#[test]
-fn an_unknown_field_of_a_recipe_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let recipe = EMBEDDED.replace("prompts_per_step", "prompt_per_step");
-    std::fs::write(folder.path().join("small.toml"), recipe).unwrap();
-    let output = reproduce(folder.path(), &["--plan"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output).contains("did you mean `prompts_per_step`"), "{}", text(&output));
+    let plan = ends(0, reproduce(folder.path(), &["--plan"]), &["  5. report"]);
+    assert!(!plan.contains(". sft"), "{plan}");
 }
 
 #[test]
@@ -116,12 +102,9 @@ fn an_invalid_recipe_is_refused_before_any_stage() {
         ("title = \"small\"", "title = \"small\"\nkind = \"served\"", "small.toml"),
     ] {
         std::fs::write(folder.path().join("small.toml"), EMBEDDED.replacen(from, to, 1)).unwrap();
-        let output = reproduce(folder.path(), &[]);
-        assert_eq!(output.status.code(), Some(2), "{to}: {}", text(&output));
-        assert!(text(&output).contains(named), "{to}: {}", text(&output));
+        ends(2, reproduce(folder.path(), &[]), &[named]);
         assert!(!folder.path().join("out").exists(), "{to}");
     }
     std::fs::write(folder.path().join("small.toml"), b"\xff\xfe").unwrap();
-    let output = reproduce(folder.path(), &[]);
-    assert!(output.status.code() == Some(2) && text(&output).contains("small.toml"), "{}", text(&output));
+    ends(2, reproduce(folder.path(), &[]), &["small.toml"]);
 }

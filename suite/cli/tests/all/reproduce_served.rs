@@ -1,12 +1,12 @@
 //! A recipe of a served model from end to end: servers that are started, probed, lost and stopped.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use crate::common::recipes::{self, served};
-use crate::common::{bench, ok, python, stable_records, text, tiny, world};
+use crate::common::{
+    bench, ends, free_port, is_running, ok, python, stable_records, text, tiny, until, world,
+};
 use paravt_suite::record::Outcome;
 
 /// Samples of the run whose server is killed: enough that some are left when the first is answered.
@@ -17,14 +17,16 @@ fn transformers() -> String {
     format!("'{}' serve {{model}} --device cpu", program.display())
 }
 
-fn recipe(folder: &Path, model: &Path, engine: &str, command: Option<&str>) {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+/// Writes the recipe; the port of its server.
+fn recipe(folder: &Path, model: &Path, engine: &str, command: Option<&str>) -> u16 {
+    let port = free_port();
     let command = command.map(|command| format!("command = {command:?}\n")).unwrap_or_default();
     let serve = format!(
         "engine = \"{engine}\"\nport = {port}\nenvironment = {{ HF_HUB_OFFLINE = \"1\" }}\n{command}"
     );
     let recipe = served(&model.display().to_string(), &serve);
     std::fs::write(folder.join("small.toml"), recipe).unwrap();
+    port
 }
 
 fn command(folder: &Path, limit: usize, extra: &[&str]) -> Command {
@@ -32,10 +34,6 @@ fn command(folder: &Path, limit: usize, extra: &[&str]) -> Command {
     command.current_dir(folder).args(["reproduce", "small.toml", "--out", "out", "--protocol", "native"]);
     command.args(["--limit", &limit.to_string(), "--tries", "1", "--data"]).arg(world()).args(extra);
     command
-}
-
-fn reproduce(folder: &Path, extra: &[&str]) -> Output {
-    command(folder, 2, extra).output().unwrap()
 }
 
 /// The run directory of a stage and a split.
@@ -51,21 +49,12 @@ fn answered(folder: &Path, stage: &str, split: &str, count: usize) {
     }
 }
 
-/// Processes whose command line contains a text.
-fn running(text: &str) -> Vec<String> {
-    let lines = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| {
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).replace('\0', " ")
-    });
-    lines.filter(|line| line.contains(text) && !line.contains("paravt-bench")).collect()
-}
-
 #[test]
 #[ignore = "needs Python: run by ci/test"]
 fn servers_are_started_for_each_evaluation_restarted_when_they_die_and_gone_afterwards() {
     let folder = tempfile::tempdir().unwrap();
     let (at, model) = (folder.path(), tiny("tiny_qwen3vl.py"));
-    recipe(at, &model, "transformers", Some(&transformers()));
+    let port = recipe(at, &model, "transformers", Some(&transformers()));
 
     // The server is killed when the first answer is there.
     let mut child = command(at, SAMPLES, &["--only", "with-tool-mlvu", "--concurrency", "1"])
@@ -73,23 +62,21 @@ fn servers_are_started_for_each_evaluation_restarted_when_they_die_and_gone_afte
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let until = Instant::now() + Duration::from_secs(400);
     let has_answer = || {
         let journal = run(at, "with-tool-mlvu", "mlvu").map(|run| run.join("journal.jsonl"));
         journal.is_some_and(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains('\n')))
     };
-    while !has_answer() && child.try_wait().unwrap().is_none() && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("the first answer", 400, || has_answer() || child.try_wait().unwrap().is_some());
     let note = std::fs::read_to_string(at.join("out/servers/server-0.pid")).unwrap();
     let note: serde_json::Value = serde_json::from_str(&note).unwrap();
-    let killed = Command::new("kill").args(["-KILL", &note["pid"].to_string()]).status().unwrap();
-    assert!(killed.success());
+    let server = format!("--port {port}");
+    assert!(is_running(&server), "its command line ends with its port");
+    ok(Command::new("kill").args(["-KILL", &note["pid"].to_string()]));
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
     assert!(text(&output).contains("starting the servers again"), "{}", text(&output));
     answered(at, "with-tool-mlvu", "mlvu", SAMPLES);
-    assert!(running(&model.display().to_string()).is_empty(), "{:?}", running(&model.display().to_string()));
+    assert!(!is_running(&server), "the server goes on");
 
     // The rest; what is done stays.
     let output = ok(command(at, SAMPLES, &["--until", "no-tool-mlvu"]));
@@ -109,19 +96,17 @@ fn a_model_in_this_process_needs_no_server_and_is_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let (at, model) = (folder.path(), tiny("tiny_qwen3vl.py"));
     recipe(at, &model, "candle", None);
-    let output = reproduce(at, &["--only", "with-tool"]);
-    assert!(output.status.success(), "{}", text(&output));
+    let said = ends(0, command(at, 2, &["--only", "with-tool"]), &[]);
     answered(at, "with-tool-mlvu", "mlvu", 2);
     answered(at, "with-tool-charades", "charades", 2);
     assert!(!at.join("out/servers").exists());
-    assert!(text(&output).contains("MLVU"), "the report is printed: {}", text(&output));
-    let again = reproduce(at, &["--only", "with-tool"]);
-    assert_eq!(text(&again).matches("(done before)").count(), 2, "{}", text(&again));
+    assert!(said.contains("MLVU"), "the report is printed: {said}");
+    let again = ends(0, command(at, 2, &["--only", "with-tool"]), &[]);
+    assert_eq!(again.matches("(done before)").count(), 2, "{again}");
     // Fewer samples are part of the result, more continue it.
-    let fewer = command(at, 1, &["--only", "with-tool-mlvu"]).output().unwrap();
-    assert!(text(&fewer).contains("(done before)"), "{}", text(&fewer));
-    let more = command(at, 3, &["--only", "with-tool-mlvu"]).output().unwrap();
-    assert!(!text(&more).contains("(done before)"), "{}", text(&more));
+    ends(0, command(at, 1, &["--only", "with-tool-mlvu"]), &["(done before)"]);
+    let more = ends(0, command(at, 3, &["--only", "with-tool-mlvu"]), &[]);
+    assert!(!more.contains("(done before)"), "{more}");
     answered(at, "with-tool-mlvu", "mlvu", 3);
 }
 
@@ -131,14 +116,9 @@ fn a_server_that_does_not_start_is_a_precondition_with_its_last_words() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     recipe(at, Path::new("owner/model"), "vllm", Some("sh -c 'echo CUDA driver is too old; exit 7'"));
-    let output = reproduce(at, &[]);
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(text(&output).contains("CUDA driver is too old"), "{}", text(&output));
-    assert!(text(&output).contains("exit status: 7"), "{}", text(&output));
-
-    let wrong = reproduce(at, &["--only", "nothing"]);
-    assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong));
-    assert!(text(&wrong).contains("no stage `nothing`; there are protocol, data, serve"), "{}", text(&wrong));
+    ends(3, command(at, 2, &[]), &["CUDA driver is too old", "exit status: 7"]);
+    let words = "no stage `nothing`; there are protocol, data, serve";
+    ends(2, command(at, 2, &["--only", "nothing"]), &[words]);
 }
 
 /// In this process: one row, one with a run that its engine refuses, and one whose model is nowhere.
@@ -158,30 +138,24 @@ fn a_table_goes_on_without_what_fails_and_shows_the_rest_beside_the_published_ro
     write("two.toml", &of_row("Conan-7B", runs));
     write("three.toml", &of_row("SAGE-7B", "model = \"./nowhere\"\n"));
     write("table.toml", "title = \"t\"\nrows = [\"one.toml\", \"two.toml\", \"three.toml\"]\n");
-    let run = |extra: &[&str]| {
+    let run = |code: i32, extra: &[&str], words: &[&str]| {
         let mut command = bench();
         command.current_dir(at).args(["reproduce", "table.toml", "--out", "out", "--protocol", "native"]);
-        command.args(["--limit", "2", "--data"]).arg(world()).args(extra).output().unwrap()
+        ends(code, command.args(["--limit", "2", "--data"]).arg(world()).args(extra), words)
     };
-    let output = run(&[]);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(4), "{said}");
+    let words = [
+        "two.declared-mlvu: FAILED: ",
+        "what is left of two.declared is left out",
+        "three.with-tool-mlvu: FAILED: ",
+        "what is left of three.with-tool is",
+        "failed: two.declared, three.with-tool, three.no-tool",
+    ];
+    let said = run(4, &[], &words);
     for name in ["one.with-tool-mlvu", "one.no-tool-mmvu", "two.no-tool-mlvu", "two.no-tool-mmvu"] {
         let split = name.rsplit('-').next().unwrap();
         answered(at, name, split, 2);
     }
     assert_eq!(said.matches("FAILED: ").count(), 3, "{said}");
-    assert!(
-        said.contains("two.declared-mlvu: FAILED: ")
-            && said.contains("what is left of two.declared is left out"),
-        "{said}"
-    );
-    assert!(
-        said.contains("three.with-tool-mlvu: FAILED: ")
-            && said.contains("what is left of three.with-tool is"),
-        "{said}"
-    );
-    assert!(said.contains("failed: two.declared, three.with-tool, three.no-tool"), "{said}");
     // The published lines of two rows, each with ours below.
     let (_, grid) = said.split_once("published, and ours").expect(&said);
     let (conan, paravt) = (grid.find("Conan-7B").unwrap(), grid.find("ParaVT-8B").unwrap());
@@ -189,7 +163,6 @@ fn a_table_goes_on_without_what_fails_and_shows_the_rest_beside_the_published_ro
     assert!(at.join("out/report/index.html").is_file());
 
     // One row, and the same again: what is done is kept.
-    let output = run(&["--rows", "one"]);
-    assert!(output.status.success(), "{}", text(&output));
-    assert_eq!(text(&output).matches("(done before)").count(), 4, "{}", text(&output));
+    let said = run(0, &["--rows", "one"], &[]);
+    assert_eq!(said.matches("(done before)").count(), 4, "{said}");
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{bench, text};
+use crate::common::{bench, ends, free_port, is_running, ok, text, until};
 use crate::fetch::local::{Faults, TOKEN, TestHub};
 use crate::fetch::lvbench;
 
@@ -15,7 +15,7 @@ fn marker(number: u32) -> String {
 
 /// A recipe that fetches a split and then waits for a server that never answers.
 fn recipe(folder: &Path, marker: &str) {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let text = format!(
         "extends = \"served\"\nname = \"waiting\"\ntitle = \"waiting\"\nmodel = \"./model\"\nfetch.enabled = true\n\
          [serve]\nengine = \"transformers\"\nport = {port}\ncommand = \"sh -c 'exec sleep {marker}'\"\n\
@@ -33,30 +33,14 @@ fn command(folder: &Path, hub: &TestHub) -> Command {
     command
 }
 
-/// Whether a process has this text in its command line.
-fn runs(text: &str) -> bool {
-    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).replace('\0', " ").contains(text)
-    })
-}
-
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 fn stopped(folder: &Path, hub: &TestHub, signal: &str, sleeping: &str) -> Output {
     let child = command(folder, hub).spawn().unwrap();
-    until("the server is started", || runs(sleeping));
+    until("the server is started", 60, || is_running(sleeping));
     let began = Instant::now();
-    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+    ok(Command::new("kill").args([signal, &child.id().to_string()]));
     let output = child.wait_with_output().unwrap();
     assert!(began.elapsed() < Duration::from_secs(20), "{}", text(&output));
-    until("the server is gone", || !runs(sleeping));
+    until("the server is gone", 60, || !is_running(sleeping));
     output
 }
 
@@ -83,14 +67,12 @@ fn a_second_command_on_the_same_folder_is_refused() {
     let sleeping = format!("sleep {}", marker(2));
     recipe(folder.path(), &marker(2));
     let mut first = command(folder.path(), &hub).spawn().unwrap();
-    until("the server is started", || runs(&sleeping));
-    let second = command(folder.path(), &hub).output().unwrap();
-    assert_eq!(second.status.code(), Some(3), "{}", text(&second));
-    assert!(text(&second).contains("another process"), "{}", text(&second));
-    assert!(first.try_wait().unwrap().is_none() && runs(&sleeping), "the first one goes on");
+    until("the server is started", 60, || is_running(&sleeping));
+    ends(3, command(folder.path(), &hub), &["another process"]);
+    assert!(first.try_wait().unwrap().is_none() && is_running(&sleeping), "the first one goes on");
     first.kill().unwrap();
     first.wait().unwrap();
-    until("the server is gone", || !runs(&sleeping));
+    until("the server is gone", 60, || !is_running(&sleeping));
     // Nothing of the command that was killed is in the way.
     let output = stopped(folder.path(), &hub, "-TERM", &sleeping);
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));

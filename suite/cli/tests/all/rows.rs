@@ -1,10 +1,10 @@
 //! Rows that are not as published: carried while they are few, refused where they are not data.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::Command;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ok, text, world};
+use crate::common::{bench, ends, ok, run_on, world};
 use serde_json::{Value, json};
 
 /// A data folder with MMVU's annotations as JSON, `change` made to its rows, and the world's videos.
@@ -24,12 +24,10 @@ fn mmvu(change: impl FnOnce(&mut Vec<Value>)) -> tempfile::TempDir {
     dir
 }
 
-fn run(data: &Path, out: &Path, profile: &str) -> (Output, Server) {
-    let server = Server::start(Script::default());
-    let mut command = bench();
-    command.args(["run", "mmvu", "--mode", "direct", "--nframes", "4", "--profile", profile, "--base-url"]);
-    command.arg(&server.base_url).arg("--data").arg(data).arg("--out").arg(out);
-    (command.output().unwrap(), server)
+fn run(server: &Server, data: &Path, out: &Path, profile: &str) -> Command {
+    let mut command = run_on(data, &["mmvu"], out, &server.base_url);
+    command.args(["--mode", "direct", "--nframes", "4", "--profile", profile]);
+    command
 }
 
 fn records(out: &Path) -> Vec<paravt_suite::record::Record> {
@@ -38,11 +36,11 @@ fn records(out: &Path) -> Vec<paravt_suite::record::Record> {
 
 #[test]
 fn a_gold_without_an_option_is_asked_except_under_strict() {
+    let server = Server::start(Script::default());
     for (profile, errors) in [("release", 0), ("paper", 0), ("strict", 1)] {
         let data = mmvu(|rows| rows[2]["answer"] = json!("Z"));
         let out = tempfile::tempdir().unwrap();
-        let (output, _server) = run(data.path(), out.path(), profile);
-        assert_eq!(output.status.code(), Some(if errors == 0 { 0 } else { 4 }), "{}", text(&output));
+        ends(if errors == 0 { 0 } else { 4 }, run(&server, data.path(), out.path(), profile), &[]);
         let records = records(out.path());
         assert_eq!(records.len(), 6, "{profile}: the other rows are not lost");
         let failed = records.iter().filter(|record| record.error.is_some());
@@ -60,8 +58,7 @@ fn a_gold_without_an_option_is_asked_except_under_strict() {
 fn two_rows_with_one_uid_are_both_asked() {
     let data = mmvu(|rows| rows[5]["id"] = json!("validation_1"));
     let out = tempfile::tempdir().unwrap();
-    let (output, _server) = run(data.path(), out.path(), "paper");
-    assert!(output.status.success(), "{}", text(&output));
+    ok(run(&Server::start(Script::default()), data.path(), out.path(), "paper"));
     let mut uids: Vec<String> = records(out.path()).into_iter().map(|record| record.sample.uid).collect();
     uids.sort();
     assert_eq!((uids.len(), uids[2].as_str()), (6, "validation_1#5"));
@@ -69,15 +66,11 @@ fn two_rows_with_one_uid_are_both_asked() {
 
 #[test]
 fn rows_that_are_mostly_unusable_and_paths_out_of_the_folder_are_refused() {
-    let refused = |change: fn(&mut Vec<Value>), wanted: &[&str]| {
+    let server = Server::start(Script::default());
+    let refused = |change: fn(&mut Vec<Value>), words: &[&str]| {
         let data = mmvu(change);
         let out = tempfile::tempdir().unwrap();
-        let (output, server) = run(data.path(), out.path(), "paper");
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        for part in wanted {
-            assert!(said.contains(part), "`{part}` in: {said}");
-        }
+        ends(2, run(&server, data.path(), out.path(), "paper"), words);
         assert_eq!(server.requests.load(std::sync::atomic::Ordering::Relaxed), 0, "nothing was sent");
     };
     refused(
@@ -100,12 +93,8 @@ fn a_subtitle_file_that_is_a_pipe_ends_the_run_before_it_starts() {
     ok(bench().args(["data", "make", "--out"]).arg(data.path()));
     let srt = data.path().join("videomme/subtitle/nanoMME_0.srt");
     std::fs::remove_file(&srt).unwrap();
-    assert!(std::process::Command::new("mkfifo").arg(&srt).status().unwrap().success());
-    let output = bench()
-        .args(["run", "videomme_wsub", "--dry-run", "--out", "runs", "--data"])
-        .arg(data.path())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).contains("nanoMME_0.srt") && text(&output).contains("not a regular file"));
+    ok(Command::new("mkfifo").arg(&srt));
+    let mut command = bench();
+    command.args(["run", "videomme_wsub", "--dry-run", "--out", "runs", "--data"]).arg(data.path());
+    ends(2, command, &["nanoMME_0.srt", "not a regular file"]);
 }

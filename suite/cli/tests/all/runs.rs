@@ -1,11 +1,11 @@
-//! What a user does with runs: all splits, shards and merge, replay, dry run, a full disk.
+//! What a user does with runs: all splits, crops and sub-agents, replay, dry run, more samples.
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
-use crate::common::{self, SPLITS, bench, imported, ok, stable_records, text, world};
+use crate::common::{self, SPLITS, bench, ends, imported, ok, run_again, stable_records, text};
 use paravt_suite::journal;
 use paravt_suite::record::{RecordedPart, ToolOutcome};
 
@@ -20,18 +20,14 @@ fn every_split_under_every_profile() {
     let server = Server::start(Script::default());
     for profile in ["release", "paper", "strict"] {
         let dir = tempfile::tempdir().unwrap();
-        let output =
-            run(&["all"], dir.path(), &server.base_url).args(["--profile", profile]).output().unwrap();
-        assert!(output.status.success(), "{profile}: {}", text(&output));
+        ok(run(&["all"], dir.path(), &server.base_url).args(["--profile", profile]));
         for split in SPLITS {
             let records = stable_records(&dir.path().join(split));
             assert!(!records.is_empty(), "{split}");
             assert!(records.iter().all(|record| record.profile.as_str() == profile));
         }
-        let report = ok(bench().arg("report").arg(dir.path()));
-        for title in ["Video-MME", "LongVideoBench", "LVBench", "MLVU", "MMVU", "Charades"] {
-            assert!(text(&report).contains(title), "{title} in {}", text(&report));
-        }
+        let titles = ["Video-MME", "LongVideoBench", "LVBench", "MLVU", "MMVU", "Charades"];
+        ends(0, bench().arg("report").arg(dir.path()), &titles);
     }
 }
 
@@ -78,45 +74,15 @@ fn sub_agents_write_summaries() {
 }
 
 #[test]
-fn shards_merge_into_the_undivided_run() {
-    let server = Server::start(Script::default());
-    let dir = tempfile::tempdir().unwrap();
-    let whole = dir.path().join("whole");
-    assert!(run(&["mmvu"], &whole, &server.base_url).status().unwrap().success());
-    let shards: Vec<_> = (1..=3).map(|shard| dir.path().join(format!("shard{shard}"))).collect();
-    for (index, shard) in shards.iter().enumerate() {
-        let flag = format!("{}/3", index + 1);
-        ok(run(&["mmvu"], shard, &server.base_url).args(["--shard", &flag]));
-    }
-    let merged = dir.path().join("merged");
-    let partial = bench()
-        .arg("merge")
-        .args(shards[..2].iter().map(|shard| shard.join("mmvu")))
-        .arg("--out")
-        .arg(dir.path().join("partial"))
-        .output()
-        .unwrap();
-    assert_eq!(partial.status.code(), Some(4), "{}", text(&partial));
-    ok(bench().arg("merge").args(shards.iter().map(|shard| shard.join("mmvu"))).arg("--out").arg(&merged));
-    assert_eq!(stable_records(&merged), stable_records(&whole.join("mmvu")));
-}
-
-#[test]
 fn a_replay_scores_again_without_a_model() {
     let dir = tempfile::tempdir().unwrap();
     let recorded = dir.path().join("recorded");
     {
         let server = Server::start(Script::default());
-        assert!(run(&["charades"], &recorded, &server.base_url).status().unwrap().success());
+        ok(run(&["charades"], &recorded, &server.base_url));
     }
     let replayed = dir.path().join("replayed");
-    ok(bench()
-        .args(["run", "charades", "--nframes", "16", "--backend", "replay", "--from"])
-        .arg(&recorded)
-        .arg("--data")
-        .arg(world())
-        .arg("--out")
-        .arg(&replayed));
+    ok(run_again(&["charades"], &replayed, &recorded).args(["--nframes", "16"]));
     assert_eq!(stable_records(&replayed.join("charades")), stable_records(&recorded.join("charades")));
     let compared = text(&bench().arg("compare").args([&recorded, &replayed]).output().unwrap());
     let line = compared.lines().find(|line| line.starts_with("charades")).unwrap();
@@ -127,8 +93,7 @@ fn a_replay_scores_again_without_a_model() {
 fn a_dry_run_sends_nothing() {
     let server = Server::start(Script::default());
     let dir = tempfile::tempdir().unwrap();
-    let output = ok(run(&["videomme_wsub"], dir.path(), &server.base_url).arg("--dry-run"));
-    assert!(text(&output).contains("visual tokens"), "{}", text(&output));
+    ends(0, run(&["videomme_wsub"], dir.path(), &server.base_url).arg("--dry-run"), &["visual tokens"]);
     assert_eq!(server.requests.load(Ordering::Relaxed), 0);
     assert!(!dir.path().join("videomme_wsub").exists());
 }
@@ -138,24 +103,22 @@ fn a_run_of_a_few_samples_grows_to_the_whole_split_without_asking_twice() {
     let server = Server::start(Script::default());
     let dir = tempfile::tempdir().unwrap();
     let (grown, whole) = (dir.path().join("grown"), dir.path().join("whole"));
-    let asked = |out: &Path, flags: &[&str], code: i32| {
+    let asked = |code: i32, out: &Path, flags: &[&str], words: &[&str]| {
         let before = server.requests.load(Ordering::Relaxed);
-        let output = run(&["mlvu"], out, &server.base_url).args(flags).output().unwrap();
-        assert_eq!(output.status.code(), Some(code), "{}", text(&output));
-        (server.requests.load(Ordering::Relaxed) - before, text(&output))
+        ends(code, run(&["mlvu"], out, &server.base_url).args(flags), words);
+        server.requests.load(Ordering::Relaxed) - before
     };
-    let once = asked(&whole, &[], 0).0;
-    let (first, _) = asked(&grown, &["--limit", "2"], 0);
-    let (second, _) = asked(&grown, &["--limit", "3", "--resume"], 0);
-    let (sent, said) = asked(&grown, &["--limit", "2", "--resume"], 2);
-    assert!(sent <= 1 && said.contains("--limit 3, now --limit 2: a run can gain samples"), "{said}");
-    let (third, _) = asked(&grown, &["--resume"], 0);
+    let once = asked(0, &whole, &[], &[]);
+    let first = asked(0, &grown, &["--limit", "2"], &[]);
+    let second = asked(0, &grown, &["--limit", "3", "--resume"], &[]);
+    let words = "--limit 3, now --limit 2: a run can gain samples";
+    assert!(asked(2, &grown, &["--limit", "2", "--resume"], &[words]) <= 1);
+    let third = asked(0, &grown, &["--resume"], &[]);
     assert!(first > 1 && second > 1 && third > 1, "{first}, {second}, {third} of {once}");
     assert_eq!(stable_records(&grown.join("mlvu")), stable_records(&whole.join("mlvu")));
     let recorded = std::fs::read_to_string(grown.join("mlvu/journal.jsonl")).unwrap();
     assert_eq!(recorded.lines().count(), stable_records(&whole.join("mlvu")).len(), "no sample twice");
-    let compared = bench().arg("compare").args([&whole, &grown]).output().unwrap();
-    assert!(text(&compared).contains("no score differs"), "{}", text(&compared));
+    ends(0, bench().arg("compare").args([&whole, &grown]), &["no score differs"]);
 }
 
 #[test]
@@ -173,35 +136,19 @@ fn paper_is_the_profile_of_a_published_row_alone() {
     assert_eq!(profile("mine", &[]), ("strict", None));
     assert_eq!(profile("row", &["--paper-row", "ParaVT-8B"]), ("paper", row.clone()));
     assert_eq!(profile("both", &["--paper-row", "ParaVT-8B", "--profile", "strict"]), ("strict", row));
-    let output =
-        run(&["mlvu"], dir.path(), &server.base_url).args(["--paper-row", "ParaVT"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output).contains("no row `ParaVT`"), "{}", text(&output));
-}
-
-#[test]
-fn another_plan_cannot_resume_a_run() {
-    let server = Server::start(Script::default());
-    let dir = tempfile::tempdir().unwrap();
-    assert!(run(&["mlvu"], dir.path(), &server.base_url).status().unwrap().success());
-    let again = run(&["mlvu"], dir.path(), &server.base_url).output().unwrap();
-    assert_eq!(again.status.code(), Some(2));
-    assert!(text(&again).contains("--resume"), "{}", text(&again));
-    let other =
-        run(&["mlvu"], dir.path(), &server.base_url).args(["--resume", "--max-turns", "1"]).output().unwrap();
-    assert_eq!(other.status.code(), Some(2));
-    assert!(text(&other).contains("max_turns was 3, now 1"), "{}", text(&other));
+    let mut unknown = run(&["mlvu"], dir.path(), &server.base_url);
+    ends(2, unknown.args(["--paper-row", "ParaVT"]), &["no row `ParaVT`"]);
 }
 
 #[test]
 fn a_start_that_fails_leaves_no_folder() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("new/run");
-    let output = run(&["mlvu"], &out, "http://127.0.0.1:9/v1").args(["--tries", "1"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let start = || ends(3, run(&["mlvu"], &out, "http://127.0.0.1:9/v1").args(["--tries", "1"]), &[]);
+    start();
     assert!(!dir.path().join("new").exists(), "{:?}", std::fs::read_dir(&out).map(Iterator::count));
     // What was there before stays.
     std::fs::create_dir_all(&out).unwrap();
-    run(&["mlvu"], &out, "http://127.0.0.1:9/v1").args(["--tries", "1"]).output().unwrap();
+    start();
     assert!(out.is_dir() && !out.join("mlvu").exists());
 }

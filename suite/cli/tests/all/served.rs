@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
-use crate::common::{self, SPLITS, bench, ok, stable_records, text, world};
+use crate::common::{self, SPLITS, ends, ok, run_again, stable_records, text};
 use paravt_suite::journal;
 use paravt_suite::record::{Outcome, Record};
 use serde_json::{Value, json};
@@ -86,20 +86,8 @@ fn a_server_that_takes_calls_out_of_the_text_gives_the_same_scores() {
 
     // A replay of it reads the same.
     let again = dir.path().join("again");
-    let mut replay = bench();
-    replay.args([
-        "run",
-        "lvbench",
-        "--nframes",
-        "16",
-        "--profile",
-        "strict",
-        "--backend",
-        "replay",
-        "--data",
-    ]);
-    replay.arg(world()).arg("--from").arg(dir.path().join("apart")).arg("--out").arg(&again);
-    ok(replay);
+    let mut replay = run_again(&["lvbench"], &again, &dir.path().join("apart"));
+    ok(replay.args(["--nframes", "16", "--profile", "strict"]));
     assert_eq!(
         scores(&stable_records(&again.join("lvbench"))),
         scores(&stable_records(&dir.path().join("apart/lvbench")))
@@ -112,14 +100,8 @@ fn the_chat_apis_own_calls_give_the_same_crops() {
     let dir = tempfile::tempdir().unwrap();
     let windows = |name: &str, server: &Server, dialect: &str| {
         let out = dir.path().join(name);
-        ok(run(&["lvbench"], &out, &server.base_url).args([
-            "--profile",
-            "strict",
-            "--tool-dialect",
-            dialect,
-            "--concurrency",
-            "1",
-        ]));
+        let flags = ["--profile", "strict", "--tool-dialect", dialect, "--concurrency", "1"];
+        ok(run(&["lvbench"], &out, &server.base_url).args(flags));
         let manifest = journal::read_manifest(&out.join("lvbench")).unwrap();
         assert_eq!(manifest.plan.dialect.as_str(), dialect);
         stable_records(&out.join("lvbench"))
@@ -131,14 +113,9 @@ fn the_chat_apis_own_calls_give_the_same_crops() {
     assert_eq!(latest["tools"][0]["function"]["name"], "crop_video");
     // A server that leaves the calls in the text is found out, not scored.
     let out = dir.path().join("unparsed");
-    let output = run(&["lvbench"], &out, &whole.base_url)
-        .args(["--profile", "strict", "--tool-dialect", "native"])
-        .output();
-    let output = output.unwrap();
-    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
-    assert!(
-        text(&output).contains("--enable-auto-tool-choice") || !text(&output).contains("none of the first")
-    );
+    let mut unparsed = run(&["lvbench"], &out, &whole.base_url);
+    let said = ends(4, unparsed.args(["--profile", "strict", "--tool-dialect", "native"]), &[]);
+    assert!(said.contains("--enable-auto-tool-choice") || !said.contains("none of the first"), "{said}");
     let errors: Vec<_> =
         stable_records(&out.join("lvbench")).into_iter().filter_map(|record| record.error).collect();
     assert!(!errors.is_empty() && errors.iter().all(|error| error.message.contains("--tool-call-parser")));
@@ -148,9 +125,7 @@ fn the_chat_apis_own_calls_give_the_same_crops() {
 fn paper_refuses_separated_thoughts_and_names_the_server_flag() {
     let server = apart();
     let dir = tempfile::tempdir().unwrap();
-    let output =
-        run(&["lvbench"], dir.path(), &server.base_url).args(["--profile", "paper"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    ends(4, run(&["lvbench"], dir.path(), &server.base_url).args(["--profile", "paper"]), &[]);
     let records = stable_records(&dir.path().join("lvbench"));
     let refused: Vec<_> = records.iter().filter_map(|record| record.error.as_ref()).collect();
     assert!(!refused.is_empty());
@@ -168,14 +143,13 @@ fn a_run_whose_first_replies_are_all_empty_stops_and_says_why() {
     let dir = tempfile::tempdir().unwrap();
     // Where an empty reply is a failed call.
     let flags = ["--profile", "strict", "--concurrency", "1"];
-    let output = run(&["videomme"], dir.path(), &server.base_url).args(flags).output().unwrap();
-    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    let said = ends(4, run(&["videomme"], dir.path(), &server.base_url).args(flags), &[]);
     let records = stable_records(&dir.path().join("videomme"));
     let samples = journal::read_manifest(&dir.path().join("videomme")).unwrap().selection.sizes.expected;
     assert!(records.iter().all(|record| record.score.outcome == Outcome::Error));
-    assert_eq!(records.len(), samples.min(8), "{}", text(&output));
+    assert_eq!(records.len(), samples.min(8), "{said}");
     if samples > 8 {
-        assert!(text(&output).contains("none of the first 8 replies could be read"), "{}", text(&output));
+        assert!(said.contains("none of the first 8 replies could be read"), "{said}");
         assert_eq!(server.requests.load(Ordering::Relaxed), 8);
     }
     assert!(records[0].error.as_ref().unwrap().message.contains("neither text nor tool calls"));
@@ -186,32 +160,14 @@ fn request_settings_are_sent_recorded_and_compared_and_secrets_are_not() {
     const SECRET: &str = "s3cret-0123456789";
     let server = Server::start(Script::default());
     let dir = tempfile::tempdir().unwrap();
-    let settings = [
-        "--top-p",
-        "0.8",
-        "--top-k",
-        "20",
-        "--repetition-penalty",
-        "1.05",
-        "--stop",
-        "</answer>",
-        "--extra-body",
-        r#"{"min_p": 0.1}"#,
-        "--chat-template-kwargs",
-        r#"{"enable_thinking": false}"#,
-        "--header-env",
-        "X-Token=MY_TOKEN",
-    ];
+    let settings = "--top-p 0.8 --top-k 20 --repetition-penalty 1.05 --stop </answer> --extra-body {\"min_p\":0.1} \
+                    --chat-template-kwargs {\"enable_thinking\":false} --header-env X-Token=MY_TOKEN";
     let start = |extra: &[&str]| {
-        run(&["mmvu"], dir.path(), &server.base_url)
-            .args(settings)
-            .args(extra)
-            .env("MY_TOKEN", SECRET)
-            .output()
-            .unwrap()
+        let mut command = run(&["mmvu"], dir.path(), &server.base_url);
+        command.args(settings.split(' ')).args(extra).env("MY_TOKEN", SECRET);
+        command
     };
-    let output = start(&[]);
-    assert!(output.status.success(), "{}", text(&output));
+    ok(start(&[]));
     let body = server.latest.lock().unwrap().clone();
     let wanted = json!({
         "top_p": 0.8, "top_k": 20, "repetition_penalty": 1.05, "stop": ["</answer>"], "min_p": 0.1,
@@ -231,12 +187,10 @@ fn request_settings_are_sent_recorded_and_compared_and_secrets_are_not() {
         (Some(20), "MY_TOKEN")
     );
 
-    assert!(start(&["--resume"]).status.success());
-    let changed =
-        run(&["mmvu"], dir.path(), &server.base_url).args(["--resume", "--top-p", "0.9"]).output().unwrap();
-    assert!(!changed.status.success() && text(&changed).contains("top_p"), "{}", text(&changed));
-    let dialect = start(&["--resume", "--tool-dialect", "text"]);
-    assert!(!dialect.status.success() && text(&dialect).contains("dialect"), "{}", text(&dialect));
+    ok(start(&["--resume"]));
+    let mut changed = run(&["mmvu"], dir.path(), &server.base_url);
+    ends(2, changed.args(["--resume", "--top-p", "0.9"]), &["top_p"]);
+    ends(2, start(&["--resume", "--tool-dialect", "text"]), &["dialect"]);
 }
 
 #[test]

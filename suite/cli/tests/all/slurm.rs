@@ -1,12 +1,12 @@
 //! A recipe as Slurm jobs: the scripts run by bash here, and jobs of a real Slurm where `ci/target8/slurm` has started one.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::time::Duration;
 
 use crate::common::recipes::{served, stage};
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ok, stable_records, text, world};
+use crate::common::{bench, ends, ok, stable_records, text, until, world};
 
 struct World {
     folder: tempfile::TempDir,
@@ -28,18 +28,9 @@ impl World {
 
     fn command(&self, out: &str, extra: &[&str]) -> Command {
         let mut command = bench();
-        command.current_dir(self.at()).args([
-            "reproduce",
-            "small.toml",
-            "--out",
-            out,
-            "--protocol",
-            "native",
-        ]);
-        command
-            .args(["--limit", "5", "--tries", "1", "--base-url", &self.server.base_url, "--data"])
-            .arg(&self.data);
-        command.args(extra);
+        command.current_dir(self.at()).args(["reproduce", "small.toml", "--out", out]);
+        command.args(["--protocol", "native", "--limit", "5", "--tries", "1"]);
+        command.args(["--base-url", &self.server.base_url, "--data"]).arg(&self.data).args(extra);
         command
     }
 
@@ -48,22 +39,17 @@ impl World {
         self.command("my out", &[&flags, extra].concat())
     }
 
-    fn submit(&self, extra: &[&str]) -> Output {
-        self.launch(extra).output().unwrap()
-    }
-
     /// Writes the scripts as on a machine without Slurm, which is refused afterwards.
     fn write(&self, extra: &[&str]) {
-        let output = self.launch(extra).env("PATH", "").output().unwrap();
-        assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-        assert!(text(&output).contains("--launcher local"), "{}", text(&output));
+        ends(3, self.launch(extra).env("PATH", ""), &["--launcher local"]);
     }
 
     /// Runs a script as an element of the array.
-    fn script(&self, name: &str, element: u32) -> Output {
+    fn script(&self, name: &str, element: u32) -> Command {
         let mut bash = Command::new("bash");
         bash.arg(self.slurm(&format!("{name}.sbatch"))).env("SLURM_ARRAY_TASK_ID", element.to_string());
-        bash.current_dir(self.at()).output().unwrap()
+        bash.current_dir(self.at());
+        bash
     }
 
     /// A file below the folder of the jobs.
@@ -87,22 +73,19 @@ const EVALUATIONS: [(&str, &str); 4] = [
 #[test]
 fn shards_of_an_array_are_merged_to_what_one_machine_makes() {
     let world = World::new(Script::default());
-    let plan = world.submit(&["--plan"]);
-    assert!(plan.status.success() && !world.at().join("my out").exists(), "{}", text(&plan));
+    let plan = ends(0, world.launch(&["--plan"]), &[]);
+    assert!(!world.at().join("my out").exists(), "{plan}");
     world.write(&[]);
     for name in ["prepare", "evaluate", "collect"] {
         let script = std::fs::read_to_string(world.slurm(&format!("{name}.sbatch"))).unwrap();
-        assert!(text(&plan).contains(&script), "{}", text(&plan));
+        assert!(plan.contains(&script), "{plan}");
     }
     for (name, element) in [("prepare", 0), ("evaluate", 1), ("evaluate", 2), ("evaluate", 3)] {
-        let output = world.script(name, element);
-        assert!(output.status.success(), "{name} {element}: {}", text(&output));
+        ok(world.script(name, element));
     }
-    let said = world.script("collect", 0);
-    let said = text(&said);
-    assert!(said.contains("with-tool-mlvu: 3 shards merged") && said.contains("MLVU"), "{said}");
-    let status = bench().current_dir(world.at()).args(["status", "my out"]).output().unwrap();
-    assert!(status.status.success() && text(&status).contains("4 of 4 stages are done"), "{}", text(&status));
+    ends(0, world.script("collect", 0), &["with-tool-mlvu: 3 shards merged", "MLVU"]);
+    let mut status = bench();
+    ends(0, status.current_dir(world.at()).args(["status", "my out"]), &["4 of 4 stages are done"]);
     ok(world.command("alone", &[]));
     for (stage, split) in EVALUATIONS {
         let (merged, alone) = (world.run("my out", stage, split), world.run("alone", stage, split));
@@ -128,18 +111,16 @@ fn an_element_that_failed_is_named_with_the_command_that_runs_it_again() {
     // The second element cannot write its folder.
     std::fs::write(world.slurm("shard-2"), "in the way").unwrap();
     for element in [1, 2, 3] {
-        let output = world.script("evaluate", element);
+        let output = world.script("evaluate", element).output().unwrap();
         assert_eq!(output.status.success(), element != 2, "{}", text(&output));
         assert!(element != 2 || text(&output).contains("shard-2"), "{}", text(&output));
     }
-    let said = world.script("collect", 0);
-    let said = text(&said);
-    assert!(said.contains("shard 2/3 is not done: with-tool-mlvu, no-tool-mlvu; see "), "{said}");
-    assert!(said.contains("sbatch --array=2 ") && !said.contains("shard 1/3"), "{said}");
+    let words = ["shard 2/3 is not done: with-tool-mlvu, no-tool-mlvu; see ", "sbatch --array=2 "];
+    let said = ends(4, world.script("collect", 0), &words);
+    assert!(!said.contains("shard 1/3"), "{said}");
     std::fs::remove_file(world.slurm("shard-2")).unwrap();
-    assert!(world.script("evaluate", 2).status.success());
-    let said = world.script("collect", 0);
-    assert!(text(&said).contains("with-tool-mlvu: 3 shards merged"), "{}", text(&said));
+    ok(world.script("evaluate", 2));
+    ends(0, world.script("collect", 0), &["with-tool-mlvu: 3 shards merged"]);
     assert_eq!(stable_records(&world.run("my out", "no-tool-mlvu", "mlvu")).len(), 5);
 }
 
@@ -152,34 +133,23 @@ fn what_the_jobs_cannot_have_is_refused_before_anything_is_written() {
         (&["--sbatch-option=partition"], "--partition=gpu"),
         (&["--shards=0"], "--shards"),
     ] {
-        let output = world.submit(flags);
-        assert_eq!(output.status.code(), Some(2), "{flags:?}: {}", text(&output));
-        assert!(text(&output).contains(word), "{}", text(&output));
+        ends(2, world.launch(flags), &[word]);
     }
     assert!(!world.at().join("my out").exists());
 }
 
 /// Jobs of the Slurm that `SLURM_CONF` names, of one node.
 mod real_cluster {
-    use std::time::Instant;
-
     use super::*;
 
     /// The words that a command of Slurm prints.
     fn slurm(program: &str, args: &[&str]) -> Vec<String> {
-        let output = Command::new(program).args(args).output().unwrap();
-        assert!(output.status.success(), "{program} {args:?}: {}", text(&output));
+        let output = ok(Command::new(program).args(args));
         String::from_utf8_lossy(&output.stdout).split_whitespace().map(str::to_owned).collect()
     }
 
     /// Slurm waits two minutes before it starts a requeued job.
-    fn until(what: &str, mut holds: impl FnMut() -> bool) {
-        let end = Instant::now() + Duration::from_secs(400);
-        while !holds() {
-            assert!(Instant::now() < end, "not within 400 s: {what}");
-            std::thread::sleep(Duration::from_millis(200));
-        }
-    }
+    const SECONDS: u64 = 400;
 
     impl World {
         /// A server that answers slowly enough for a job to be seen at work.
@@ -188,8 +158,7 @@ mod real_cluster {
         }
 
         fn submitted(&self) {
-            let output = self.submit(&["--only", "mlvu"]);
-            assert!(output.status.success(), "{}", text(&output));
+            ok(self.launch(&["--only", "mlvu"]));
         }
 
         /// The number of the job of a name.
@@ -203,7 +172,7 @@ mod real_cluster {
         /// Waits until an element of the array has written records.
         fn at_work(&self, element: u32) {
             let shard = self.slurm(&format!("shard-{element}"));
-            until("an element at work", || {
+            until("an element at work", SECONDS, || {
                 let runs = stage(&shard, "with-tool-mlvu");
                 runs.is_some_and(|runs| runs.join("mlvu/journal.jsonl").is_file())
             });
@@ -211,7 +180,8 @@ mod real_cluster {
 
         /// Waits for all jobs to end; the log of the last.
         fn collected(&self) -> String {
-            until("all jobs ended", || slurm("squeue", &["--noheader", "--format=%A"]).is_empty());
+            let queue = || slurm("squeue", &["--noheader", "--format=%A"]);
+            until("all jobs ended", SECONDS, || queue().is_empty());
             std::fs::read_to_string(self.slurm("collect.log")).unwrap_or_default()
         }
 
@@ -226,9 +196,7 @@ mod real_cluster {
     fn shards_run_one_after_the_other_and_a_second_submission_waits() {
         let world = World::slow();
         world.submitted();
-        let again = world.submit(&["--only", "mlvu"]);
-        assert_eq!(again.status.code(), Some(3), "{}", text(&again));
-        assert!(text(&again).contains("scancel "), "{}", text(&again));
+        ends(3, world.launch(&["--only", "mlvu"]), &["scancel "]);
         world.merged(&world.collected());
         // Everything is done: another submission asks nothing.
         let asked = world.server.requests.load(std::sync::atomic::Ordering::SeqCst);
@@ -273,8 +241,7 @@ mod real_cluster {
         let mut world = World::new(Script::default());
         world.data = world.at().join("empty");
         std::fs::create_dir(&world.data).unwrap();
-        let output = world.submit(&[]);
-        assert!(output.status.success(), "{}", text(&output));
+        ok(world.launch(&[]));
         let said = world.collected();
         assert!(said.contains("shard 1/3 is not done") && said.contains("shard 3/3 is not done"), "{said}");
         let log = std::fs::read_to_string(world.slurm("prepare.log")).unwrap();

@@ -1,6 +1,6 @@
 //! What happens before the first line of the program.
 
-use crate::common::bench;
+use crate::common::{bench, ends};
 
 /// FFmpeg brings more than a hundred libraries; `paravt_media` loads them with the first video.
 #[test]
@@ -17,10 +17,7 @@ fn ffmpeg_is_not_among_the_libraries_of_the_program() {
 #[test]
 fn completions_are_scripts_that_the_shells_read() {
     for (shell, names) in [("bash", "reproduce"), ("zsh", "#compdef paravt-bench"), ("fish", "completions")] {
-        let output = bench().args(["completions", shell]).output().unwrap();
-        assert!(output.status.success());
-        let script = String::from_utf8(output.stdout).unwrap();
-        assert!(script.contains(names) && script.contains("paravt-bench"), "{script}");
+        ends(0, bench().args(["completions", shell]), &[names, "paravt-bench"]);
     }
 }
 

@@ -5,14 +5,19 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ok, stable_records, text, world};
+use crate::common::{bench, ends, files, ok, run_task, stable_records, world};
+
+const STRICT: [&str; 4] = ["--nframes", "8", "--profile", "strict"];
+
+/// The address of a server that is not asked.
+const NOWHERE: &str = "http://localhost:1";
 
 /// A folder with a task of one kind over two videos of the generated world.
 fn task(row: &str, rows: &Value) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("clips")).unwrap();
-    let videos = walk(world());
-    for (video, name) in videos.iter().zip(["a.mp4", "b.mp4"]) {
+    let videos = files(world()).into_iter().filter(|file| file.extension().is_some_and(|e| e == "mp4"));
+    for (video, name) in videos.zip(["a.mp4", "b.mp4"]) {
         std::fs::copy(video, dir.path().join("clips").join(name)).unwrap();
     }
     std::fs::write(dir.path().join("rows.json"), rows.to_string()).unwrap();
@@ -22,20 +27,6 @@ fn task(row: &str, rows: &Value) -> tempfile::TempDir {
     );
     std::fs::write(dir.path().join("mine.toml"), toml).unwrap();
     dir
-}
-
-fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
-    let mut entries: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    entries.sort();
-    entries
-        .into_iter()
-        .flat_map(|path| match path.is_dir() {
-            true => walk(&path),
-            false => {
-                vec![path].into_iter().filter(|path| path.extension().is_some_and(|e| e == "mp4")).collect()
-            }
-        })
-        .collect()
 }
 
 const CHOICE: &str = r#"
@@ -63,21 +54,13 @@ fn choice_rows() -> Value {
 fn a_choice_task_is_checked_listed_run_and_reported() {
     let dir = task(CHOICE, &choice_rows());
     let (file, out) = (dir.path().join("mine.toml"), dir.path().join("out"));
-    let listed = bench().args(["tasks", "--task"]).arg(&file).output().unwrap();
-    let listed = text(&listed);
+    let listed = ends(0, bench().args(["tasks", "--task"]).arg(&file), &[]);
     let line = listed.lines().find(|line| line.starts_with("mine ")).unwrap();
     assert!(line.contains("My task") && line.contains("accuracy"), "{line}");
-    let checked = ok(bench().args(["data", "check", "--task"]).arg(&file));
-    assert!(
-        text(&checked).contains("2/2 rows") && text(&checked).contains("2/2 videos"),
-        "{}",
-        text(&checked)
-    );
+    ends(0, bench().args(["data", "check", "--task"]).arg(&file), &["2/2 rows", "2/2 videos"]);
 
     let server = Server::start(Script::default());
-    let mut run = bench();
-    run.args(["run", "--nframes", "8", "--profile", "strict", "--base-url", &server.base_url, "--task"]);
-    ok(run.arg(&file).arg("--out").arg(&out));
+    ok(run_task(&file, &out, &server.base_url).args(STRICT));
     let records = stable_records(&out.join("mine"));
     let by_id = |id: &str| records.iter().find(|record| record.sample.uid == id).unwrap();
     assert_eq!(records.len(), 2, "the training row does not count");
@@ -86,8 +69,7 @@ fn a_choice_task_is_checked_listed_run_and_reported() {
     assert_eq!((first.gold.to_string(), second.gold.to_string()), ("B".into(), "C".into()));
     assert_eq!(second.tags["place"], ["sea"]);
     assert!(!first.video.is_absolute() && first.video.ends_with("a.mp4"), "{:?}", first.video);
-    let reported = ok(bench().arg("report").arg(&out));
-    assert!(text(&reported).contains("My task"), "{}", text(&reported));
+    ends(0, bench().arg("report").arg(&out), &["My task"]);
     let manifest = std::fs::read_to_string(out.join("mine/manifest.json")).unwrap();
     assert!(!manifest.contains(dir.path().to_str().unwrap()), "no path of the machine");
 }
@@ -128,11 +110,8 @@ fn intervals_texts_and_numbers_are_scored_by_their_kind() {
             .into();
         let toml = format!("[row]\nvideo = \"clip\"\nquestion = \"q\"\ntags.place = \"place\"\n{row}");
         let dir = task(&toml, &rows.into());
-        let mut run = bench();
-        run.args(["run", "--nframes", "8", "--profile", "strict", "--base-url", &server.base_url, "--task"]);
         let out = dir.path().join("out");
-        let ran = run.arg(dir.path().join("mine.toml")).arg("--out").arg(&out).output().unwrap();
-        assert!(ran.status.success(), "{row}: {}", text(&ran));
+        ok(run_task(&dir.path().join("mine.toml"), &out, &server.base_url).args(STRICT));
         let records = stable_records(&out.join("mine"));
         assert_eq!(records[0].sample.gold.to_string(), gold, "{row}");
         let summary: Value =
@@ -149,13 +128,7 @@ fn intervals_texts_and_numbers_are_scored_by_their_kind() {
 fn wrong_files_keys_rows_and_columns_are_named() {
     let refused = |row: &str, rows: &Value, words: &[&str]| {
         let dir = task(row, rows);
-        let mut run = bench();
-        run.args(["run", "--base-url", "http://localhost:1", "--task"]).arg(dir.path().join("mine.toml"));
-        let ran = run.arg("--out").arg(dir.path().join("out")).output().unwrap();
-        assert_eq!(ran.status.code(), Some(2), "{}", text(&ran));
-        for word in words {
-            assert!(text(&ran).contains(word), "`{word}` in {}", text(&ran));
-        }
+        ends(2, run_task(&dir.path().join("mine.toml"), &dir.path().join("out"), NOWHERE), words);
     };
     let rows = choice_rows();
     let with = |from: &str, to: &str| {
@@ -203,14 +176,13 @@ fn wrong_files_keys_rows_and_columns_are_named() {
     refused(&named, &rows, &["mine.toml: metric: mIoU does not go with row.kind choice"]);
 
     let dir = task(CHOICE, &rows);
-    let given = bench().args(["data", "check", "--task"]).arg(dir.path().join("rows.json")).output().unwrap();
-    assert!(text(&given).contains("rows.json: rows in the place of a task file"), "{}", text(&given));
+    let mut given = bench();
+    given.args(["data", "check", "--task"]).arg(dir.path().join("rows.json"));
+    ends(2, given, &["rows.json: rows in the place of a task file"]);
     let file = dir.path().join("mine.toml");
     let taken = std::fs::read_to_string(&file).unwrap().replace("\"mine\"", "\"mlvu\"");
     std::fs::write(&file, taken).unwrap();
-    let ran = bench().args(["tasks", "--task"]).arg(&file).output().unwrap();
-    assert_eq!(ran.status.code(), Some(2), "{}", text(&ran));
-    assert!(text(&ran).contains("name: `mlvu` is a built-in task"), "{}", text(&ran));
+    ends(2, bench().args(["tasks", "--task"]).arg(&file), &["name: `mlvu` is a built-in task"]);
 }
 
 #[test]
@@ -220,60 +192,42 @@ fn data_beside_the_task_file_need_no_data_root() {
     let without_home = |line: &[&str]| {
         let mut command = bench();
         command.args(line).arg(&file).env_remove("HOME").env_remove("HF_HOME");
-        command.output().unwrap()
+        command
     };
-    let checked = without_home(&["data", "check", "--task"]);
-    assert!(checked.status.success(), "{}", text(&checked));
+    ok(without_home(&["data", "check", "--task"]));
     let out = dir.path().join("out").display().to_string();
     let line = ["run", "--dry-run", "--protocol", "native", "--out", &out, "--task"];
-    let ran = without_home(&line);
-    assert!(text(&ran).contains("mine: 2 samples"), "{}", text(&ran));
-    let all = without_home(&["data", "check", "mlvu", "--task"]);
-    assert!(!all.status.success() && text(&all).contains("neither --hf-home nor --data"), "{}", text(&all));
+    ends(0, without_home(&line), &["mine: 2 samples"]);
+    ends(2, without_home(&["data", "check", "mlvu", "--task"]), &["neither --hf-home nor --data"]);
 }
 
 #[test]
 fn a_check_finds_rows_that_a_run_refuses_and_a_selection_of_none() {
-    let check = |dir: &Path| {
-        let output = bench().args(["data", "check", "--task"]).arg(dir.join("mine.toml")).output().unwrap();
-        (output.status.code(), text(&output))
+    let check = |dir: &Path, words: &[&str]| {
+        ends(1, bench().args(["data", "check", "--task"]).arg(dir.join("mine.toml")), words);
     };
     let none = task(&CHOICE.replace("\"test\"", "\"nosuch\""), &choice_rows());
-    let (code, said) = check(none.path());
-    assert!(code == Some(1) && said.contains("INCOMPLETE") && said.contains("no rows"), "{said}");
-    let mut run = bench();
-    run.args(["run", "--base-url", "http://localhost:1", "--task"]).arg(none.path().join("mine.toml"));
-    let ran = run.arg("--out").arg(none.path().join("out")).output().unwrap();
+    check(none.path(), &["INCOMPLETE", "no rows"]);
     let reason = "mine: no sample is selected; row.only: split = `nosuch` matches 0 of 3 rows of rows.json";
-    assert!(ran.status.code() == Some(2) && text(&ran).contains(reason), "{}", text(&ran));
+    ends(2, run_task(&none.path().join("mine.toml"), &none.path().join("out"), NOWHERE), &[reason]);
     let letters = CHOICE.replace("answer_is = \"index\"\n", "");
     let mut rows = choice_rows();
     (rows[0]["right"], rows[1]["right"]) = ("B".into(), "A、Green".into());
     let damaged = task(&letters, &rows);
-    let (code, said) = check(damaged.path());
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("INCOMPLETE  1 usable"), "{said}");
-    assert!(
-        said.contains("1 row unusable") && said.contains("alone or with its option, found `A、Green`"),
-        "{said}"
-    );
+    let found = "alone or with its option, found `A、Green`";
+    check(damaged.path(), &["INCOMPLETE  1 usable", "1 row unusable", found]);
 }
 
 #[test]
 fn rows_and_videos_beside_the_task_file_are_found_with_a_data_folder_for_others() {
     let (dir, other) = (task(CHOICE, &choice_rows()), tempfile::tempdir().unwrap());
-    let check = |file: &Path| {
-        let mut command = bench();
-        command.args(["data", "check", "--task"]).arg(file).arg("--data").arg(other.path());
-        text(&command.output().unwrap())
-    };
-    let said = check(&dir.path().join("mine.toml"));
-    assert!(said.contains("2/2 rows") && said.contains("2/2 videos  complete"), "{said}");
+    let file = dir.path().join("mine.toml");
+    let mut check = bench();
+    check.args(["data", "check", "--task"]).arg(&file).arg("--data").arg(other.path());
+    ends(0, check, &["2/2 rows", "2/2 videos  complete"]);
     let server = Server::start(Script::default());
-    let mut run = bench();
-    run.args(["run", "--nframes", "8", "--base-url", &server.base_url, "--task"]);
-    run.arg(dir.path().join("mine.toml")).arg("--data").arg(other.path());
-    ok(run.arg("--out").arg(other.path().join("out")));
+    let mut run = run_task(&file, &other.path().join("out"), &server.base_url);
+    ok(run.args(["--nframes", "8", "--data"]).arg(other.path()));
     let records = stable_records(&other.path().join("out/mine"));
     assert!(records.iter().all(|record| record.error.is_none()), "{records:?}");
     assert!(records.iter().all(|record| !record.sample.video.is_absolute()), "{records:?}");
@@ -286,11 +240,9 @@ fn a_misspelt_field_is_named_with_its_line_and_the_nearest_one() {
     let good = std::fs::read_to_string(&file).unwrap();
     for (field, misspelt) in [("title", "titel"), ("breakdowns", "breakdown")] {
         std::fs::write(&file, good.replacen(&format!("\n{field} ="), &format!("\n{misspelt} ="), 1)).unwrap();
-        let output = bench().args(["data", "check", "--task"]).arg(&file).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
         let line = 1 + good.lines().position(|line| line.starts_with(field)).unwrap();
         let said = format!("mine.toml: line {line}: unknown field `{misspelt}`\ndid you mean `{field}`?");
-        assert!(text(&output).contains(&said), "{}", text(&output));
+        ends(2, bench().args(["data", "check", "--task"]).arg(&file), &[&said]);
     }
 }
 
@@ -335,9 +287,7 @@ fn less_plain_rows() -> Value {
 fn options_kinds_and_columns_made_of_others_need_no_code() {
     let dir = task(LESS_PLAIN, &less_plain_rows());
     let (server, out) = (Server::start(Script::default()), dir.path().join("out"));
-    let mut run = bench();
-    run.args(["run", "--nframes", "8", "--profile", "strict", "--base-url", &server.base_url, "--task"]);
-    ok(run.arg(dir.path().join("mine.toml")).arg("--out").arg(&out));
+    ok(run_task(&dir.path().join("mine.toml"), &out, &server.base_url).args(STRICT));
     let records = stable_records(&out.join("mine"));
     let sample = |uid: &str| &records.iter().find(|record| record.sample.uid == uid).unwrap().sample;
     assert_eq!(sample("a-11").question.options, ["A man", "A dog"]);
@@ -359,9 +309,7 @@ fn options_kinds_and_columns_made_of_others_need_no_code() {
 fn what_does_not_go_together_is_named() {
     let refused = |row: &str, rows: &Value, word: &str| {
         let dir = task(row, rows);
-        let output = bench().args(["tasks", "--task"]).arg(dir.path().join("mine.toml")).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-        assert!(text(&output).contains(word), "`{word}` in {}", text(&output));
+        ends(2, bench().args(["tasks", "--task"]).arg(dir.path().join("mine.toml")), &[word]);
     };
     let rows = less_plain_rows();
     let with = |from: &str, to: &str| {

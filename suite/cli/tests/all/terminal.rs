@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, text, world};
+use crate::common::{bench, ends, ok, run, text, world};
 
 /// A command with its standard output, or its standard error too, going to a reader who has left.
 fn into_closed_pipe(mut command: Command, stderr_too: bool) -> std::process::Output {
@@ -24,7 +24,7 @@ fn printing_commands(out: &Path) -> Vec<Vec<String>> {
     let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
     let (data, frames, made) = (world().to_str().unwrap(), out.join("frames"), out.join("made"));
     let video = world().join("lvbench/nanoLV_0.mp4");
-    let server = "http://127.0.0.1:9/v1";
+    let server = "--base-url=http://127.0.0.1:9/v1";
     vec![
         owned(&["tasks"]),
         owned(&["doctor"]),
@@ -36,19 +36,7 @@ fn printing_commands(out: &Path) -> Vec<Vec<String>> {
         owned(&["protocol", "list"]),
         owned(&["protocol", "show", "native", "mlvu"]),
         owned(&["frames", video.to_str().unwrap(), "--out", frames.to_str().unwrap()]),
-        owned(&[
-            "run",
-            "lvbench",
-            "--dry-run",
-            "--mode",
-            "native",
-            "--out",
-            "runs",
-            "--base-url",
-            server,
-            "--data",
-            data,
-        ]),
+        owned(&["run", "lvbench", "--dry-run", "--mode=native", "--out=runs", server, "--data", data]),
         owned(&["reproduce", "--help"]),
         owned(&["nonsense"]),
         owned(&["report", "/nowhere"]),
@@ -77,10 +65,7 @@ fn closed_pipes_cause_no_panic_and_no_other_exit_code() {
 #[test]
 fn a_full_device_on_standard_output_is_an_error() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let output = bench().arg("tasks").stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output();
-    let output = output.unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(text(&output).contains("cannot write to standard output"), "{}", text(&output));
+    ends(3, bench().arg("tasks").stdout(full), &["cannot write to standard output"]);
 }
 
 /// What a command prints on a terminal of so many columns.
@@ -137,26 +122,9 @@ fn doctor_masks_the_secrets_of_a_url() {
 #[test]
 fn a_dry_run_counts_calls_of_any_size() {
     let calls = |arguments: &[&str]| {
-        let mut command = bench();
-        command
-            .args([
-                "run",
-                "lvbench",
-                "--dry-run",
-                "--out",
-                "runs",
-                "--nframes",
-                "8",
-                "--limit",
-                "2",
-                "--base-url",
-                "http://127.0.0.1:9/v1",
-                "--data",
-            ])
-            .arg(world());
-        let output = command.args(arguments).output().unwrap();
-        let said = text(&output);
-        assert!(output.status.success(), "{said}");
+        let mut command = run(&["lvbench"], Path::new("runs"), "http://127.0.0.1:9/v1");
+        command.args(["--dry-run", "--nframes", "8", "--limit", "2"]).args(arguments);
+        let said = ends(0, command, &[]);
         said.lines().find_map(|line| line.trim().strip_prefix("model calls: ").map(str::to_owned)).unwrap()
     };
     assert_eq!(calls(&["--mode", "direct"]), "2 to 2");
@@ -178,14 +146,10 @@ fn frames_of_an_impossible_size_and_pipes_are_errors() {
     command
         .args(["frames", "--min-pixels", "100000000000", "--max-pixels", "200000000000", "--out"])
         .arg(&out);
-    let output = command.arg(&video).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).contains("pixels"), "{}", text(&output));
+    ends(2, command.arg(&video), &["pixels"]);
     let pipe = dir.path().join("pipe.mp4");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let output = bench().arg("frames").arg("--out").arg(&out).arg(&pipe).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).contains("not a regular file"), "{}", text(&output));
+    ok(Command::new("mkfifo").arg(&pipe));
+    ends(2, bench().arg("frames").arg("--out").arg(&out).arg(&pipe), &["not a regular file"]);
 }
 
 #[test]

@@ -3,12 +3,12 @@
 //! Scores mean nothing; message shapes, frames, records and resuming are the real thing.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{self, SPLITS, bench, python, stable_records, text, tiny, world};
+use crate::common::{self, SPLITS, ends, free_port, ok, python, stable_records, tiny};
 use paravt_suite::record::{Outcome, RecordedPart};
 
 struct Serve {
@@ -27,7 +27,7 @@ impl Drop for Serve {
 impl Serve {
     fn start(dir: &Path) -> Self {
         let model = tiny("tiny_qwen3vl.py");
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let log = std::fs::File::create(dir.join("serve.log")).unwrap();
         let child = Command::new(python().with_file_name("transformers"))
             .arg("serve")
@@ -57,14 +57,11 @@ impl Serve {
         reply.starts_with("HTTP/1.1 200")
     }
 
-    fn run(&self, tasks: &[&str], out: &Path, extra: &[&str]) -> Output {
-        common::run(tasks, out, &format!("http://127.0.0.1:{}/v1", self.port))
-            .args(["--nframes", "8", "--max-tokens", "12", "--concurrency", "2", "--limit", "2"])
-            .arg("--model")
-            .arg(&self.model)
-            .args(extra)
-            .output()
-            .unwrap()
+    fn run(&self, tasks: &[&str], out: &Path, model: &Path, extra: &[&str]) -> Command {
+        let mut command = common::run(tasks, out, &format!("http://127.0.0.1:{}/v1", self.port));
+        command.args(["--nframes", "8", "--max-tokens", "12", "--concurrency", "2", "--limit", "2"]);
+        command.arg("--model").arg(model).args(extra);
+        command
     }
 }
 
@@ -74,8 +71,7 @@ fn all_splits_end_to_end() {
     let dir = tempfile::tempdir().unwrap();
     let serve = Serve::start(dir.path());
     let out = dir.path().join("run");
-    let output = serve.run(&["all"], &out, &[]);
-    assert!(output.status.success(), "{}", text(&output));
+    ok(serve.run(&["all"], &out, &serve.model, &[]));
     for split in SPLITS {
         let records = stable_records(&out.join(split));
         assert_eq!(records.len(), 2, "{split}");
@@ -91,24 +87,14 @@ fn all_splits_end_to_end() {
     }
     // Finished runs resume to themselves, and a second run says the same: greedy decoding, same frames.
     let before = stable_records(&out.join("mlvu"));
-    let resumed = serve.run(&["mlvu"], &out, &["--resume"]);
-    assert!(resumed.status.success(), "{}", text(&resumed));
+    ok(serve.run(&["mlvu"], &out, &serve.model, &["--resume"]));
     assert_eq!(stable_records(&out.join("mlvu")), before);
     let again = dir.path().join("again");
-    assert!(serve.run(&["mlvu"], &again, &[]).status.success());
+    ok(serve.run(&["mlvu"], &again, &serve.model, &[]));
     assert_eq!(stable_records(&again.join("mlvu")), before);
 
     // A model that the server does not have is an error by name, not an answer.
-    let wrong = bench()
-        .args(["run", "mlvu", "--limit", "1", "--nframes", "8", "--tries", "1", "--model", "nobody/nothing"])
-        .arg("--base-url")
-        .arg(format!("http://127.0.0.1:{}/v1", serve.port))
-        .arg("--data")
-        .arg(world())
-        .arg("--out")
-        .arg(dir.path().join("wrong"))
-        .output()
-        .unwrap();
-    assert_eq!(wrong.status.code(), Some(4), "{}", text(&wrong));
-    assert_eq!(stable_records(&dir.path().join("wrong/mlvu"))[0].score.outcome, Outcome::Error);
+    let wrong = dir.path().join("wrong");
+    ends(4, serve.run(&["mlvu"], &wrong, Path::new("nobody/nothing"), &["--tries", "1"]), &[]);
+    assert_eq!(stable_records(&wrong.join("mlvu"))[0].score.outcome, Outcome::Error);
 }

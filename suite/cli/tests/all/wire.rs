@@ -3,20 +3,15 @@
 //! `tests/wire` holds what ParaVT cf55249 `paravt/eval/driver.py` sent over the data root beside it, recorded by
 //! `ci/compare/wire CHECKOUT --record` in the pinned environment, with the stand-in's words in the place of its own.
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::OnceLock;
 
-use crate::common::{SPLITS, bench, imported, text};
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
-use axum::http::StatusCode;
-use axum::routing::{get, post};
-use axum::{Json, Router};
+use crate::common::server::{Script, Server};
+use crate::common::{SPLITS, imported, run_on, text};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Mean difference of a picture's cells in levels, mostly of two JPEG decoders; another way to reduce chroma
 /// costs three.
@@ -92,30 +87,6 @@ fn pictures() -> &'static Pictures {
     PICTURES.get_or_init(|| read("pictures.json"))
 }
 
-/// Replies that are still to be given, and requests as they came.
-struct Shared {
-    replies: Mutex<VecDeque<(u16, Value)>>,
-    requests: Mutex<Vec<(String, Value)>>,
-}
-
-async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> (StatusCode, Json<Value>) {
-    let request = serde_json::from_slice(&body).unwrap();
-    shared.requests.lock().unwrap().push(("/v1/chat/completions".to_owned(), request));
-    let Some((status, reply)) = shared.replies.lock().unwrap().pop_front() else {
-        return (StatusCode::BAD_REQUEST, Json(json!({"error": "more requests than the reference sent"})));
-    };
-    let body = match status {
-        200 => json!({
-            "id": "1", "object": "chat.completion", "created": 0, "model": "scripted",
-            "choices": [{"index": 0, "finish_reason": "stop",
-                "message": {"role": "assistant", "content": reply}}],
-            "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-        }),
-        _ => reply,
-    };
-    (StatusCode::from_u16(status).unwrap(), Json(body))
-}
-
 /// Without the repetitions of a request that the server refuses as it is: the reference asks three times,
 /// this driver once.
 fn without_repetitions(exchanges: Vec<Exchange>) -> Vec<Exchange> {
@@ -136,39 +107,18 @@ fn sent(
     channel: &str,
     recording: &Recording,
     exchanges: &[Exchange],
-) -> (Vec<(String, Value)>, Vec<paravt_suite::record::Record>) {
-    let shared = Arc::new(Shared {
-        replies: Mutex::new(exchanges.iter().map(|one| (one.status, one.reply.clone())).collect()),
-        requests: Mutex::new(Vec::new()),
-    });
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let app = Router::new()
-        .route("/v1/models", get(|| async { Json(json!({"data": [{"id": "scripted"}]})) }))
-        .route("/v1/chat/completions", post(complete))
-        .layer(DefaultBodyLimit::disable())
-        .with_state(Arc::clone(&shared));
-    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
-    let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
-    runtime.spawn(async move { axum::serve(listener, app).await });
-
+) -> (Vec<Value>, Vec<paravt_suite::record::Record>) {
+    let replies = exchanges.iter().map(|one| (one.status, one.reply.clone())).collect();
+    let server = Server::start(Script { replies: Some(replies), ..Script::default() });
     let out = tempfile::tempdir().unwrap();
-    let mut command = bench();
-    command.env("PARAVT_BENCH_CACHE", imported()).args([
-        "run",
-        split,
-        "--profile",
-        "release",
-        "--protocol",
-        "paravt",
-    ]);
+    let mut command = run_on(&folder().join("root"), &[split], out.path(), &server.base_url);
+    command.env("PARAVT_BENCH_CACHE", imported()).args(["--profile", "release", "--protocol", "paravt"]);
     command.args(["--mode", mode, "--channel", channel, "--nframes", &recording.nframes.to_string()]);
-    command.args(["--concurrency", "1", "--retry-pause", "0.01", "--base-url", &base_url]);
-    let output =
-        command.arg("--data").arg(folder().join("root")).arg("--out").arg(out.path()).output().unwrap();
+    let output = command.args(["--concurrency", "1", "--retry-pause", "0.01"]).output().unwrap();
     let contents = paravt_suite::journal::read(&out.path().join(split));
     let mut records = contents.unwrap_or_else(|error| panic!("{error}: {}", text(&output))).records;
     records.sort_by_key(|record| record.sample.row);
-    let requests = std::mem::take(&mut *shared.requests.lock().unwrap());
+    let requests = std::mem::take(&mut *server.all.lock().unwrap());
     (requests, records)
 }
 
@@ -280,12 +230,12 @@ fn check(split: &str, mode: &str, channel: &str) {
     let exchanges = without_repetitions(recording.exchanges.clone());
     let (requests, records) = sent(split, mode, channel, &recording, &exchanges);
     let (mut differing, mut messages, mut largest) = (Vec::new(), Vec::new(), (0.0, 0.0));
-    for (number, (exchange, (path, request))) in exchanges.iter().zip(&requests).enumerate() {
+    for (number, (exchange, request)) in exchanges.iter().zip(&requests).enumerate() {
         messages.truncate(exchange.same);
         messages.extend(exchange.messages.iter().cloned());
         let mut expected = exchange.fields.clone();
         expected.insert("messages".to_owned(), Value::from(messages.clone()));
-        assert_eq!(*path, exchange.path);
+        assert_eq!(exchange.path, "/v1/chat/completions", "the only one that the server answers");
         compare(&Value::from(expected), request, &format!("request {number}"), &mut differing, &mut largest);
     }
     let shown = differing.iter().take(8).cloned().collect::<Vec<_>>().join("\n");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::common::{SPLITS, bench, ok, text, world};
+use crate::common::{SPLITS, bench, ends, ok, text, world};
 use paravt_suite::data::DataRoot;
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Sample};
@@ -107,8 +107,7 @@ fn a_world_that_cannot_be_written_ends_as_a_precondition() {
     std::fs::create_dir(&taken).unwrap();
     std::fs::write(taken.join("lvbench"), "").unwrap();
     for (out, code) in [(taken, 3), (dir.path().join("file/out"), 2)] {
-        let output = bench().args(["data", "make", "--out"]).arg(&out).output().unwrap();
-        assert_eq!(output.status.code(), Some(code), "{}: {}", out.display(), text(&output));
+        ends(code, bench().args(["data", "make", "--out"]).arg(&out), &[]);
     }
 }
 
@@ -209,7 +208,7 @@ fn check_notices_videos_that_cannot_be_used() {
     std::fs::write(video(0), &whole[..3000]).unwrap();
     std::fs::write(video(1), "").unwrap();
     std::fs::remove_file(video(2)).unwrap();
-    assert!(std::process::Command::new("mkfifo").arg(video(2)).status().unwrap().success());
+    ok(std::process::Command::new("mkfifo").arg(video(2)));
     let said = check(&["lvbench", "-v"], dir.path(), 1);
     assert!(said.contains("3 videos damaged"), "{said}");
     for number in 0..3 {

@@ -5,9 +5,11 @@ pub(crate) mod server;
 
 use std::borrow::BorrowMut;
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use paravt_agents::releases;
 use paravt_suite::record::{Measured, Record};
@@ -28,26 +30,89 @@ pub(crate) fn bench() -> Command {
 
 /// `run` with a server on the generated videos; the test adds its flags.
 pub(crate) fn run(tasks: &[&str], out: &Path, base_url: &str) -> Command {
-    run_by(&["--base-url", base_url], tasks, out)
+    run_on(world(), tasks, out, base_url)
+}
+
+/// `run` with a server on other data.
+pub(crate) fn run_on(data: &Path, tasks: &[&str], out: &Path, base_url: &str) -> Command {
+    run_by(&["--base-url", base_url], data, tasks, out)
 }
 
 /// `run` that answers from a recorded run.
 pub(crate) fn run_again(tasks: &[&str], out: &Path, recorded: &Path) -> Command {
-    run_by(&["--backend", "replay", "--from", recorded.to_str().unwrap()], tasks, out)
+    run_by(&["--backend", "replay", "--from", recorded.to_str().unwrap()], world(), tasks, out)
 }
 
-fn run_by(backend: &[&str], tasks: &[&str], out: &Path) -> Command {
+fn run_by(backend: &[&str], data: &Path, tasks: &[&str], out: &Path) -> Command {
     let mut command = bench();
-    command.arg("run").args(tasks).args(backend).arg("--data").arg(world());
-    command.arg("--out").arg(out);
+    command.arg("run").args(tasks).args(backend).arg("--data").arg(data).arg("--out").arg(out);
+    command
+}
+
+/// `run` of a task file beside its data.
+pub(crate) fn run_task(file: &Path, out: &Path, base_url: &str) -> Command {
+    let mut command = bench();
+    command.args(["run", "--base-url", base_url, "--task"]).arg(file).arg("--out").arg(out);
     command
 }
 
 /// What a command that has to succeed prints.
+#[track_caller]
 pub(crate) fn ok(mut command: impl BorrowMut<Command>) -> Output {
-    let output = command.borrow_mut().output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    let command = command.borrow_mut();
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", text(&output));
     output
+}
+
+/// What a command prints that ends with this code; each of the words is in it.
+#[track_caller]
+pub(crate) fn ends(code: i32, mut command: impl BorrowMut<Command>, words: &[&str]) -> String {
+    let command = command.borrow_mut();
+    let output = command.output().unwrap();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(code), "{command:?}: {said}");
+    for word in words {
+        assert!(said.contains(word), "`{word}` of {command:?}: {said}");
+    }
+    said
+}
+
+/// Waits until something holds, and fails after some seconds.
+#[track_caller]
+pub(crate) fn until(what: &str, seconds: u64, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(seconds);
+    while !holds() {
+        assert!(Instant::now() < end, "not within {seconds} s: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The files below a folder, sorted.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut all: Vec<_> =
+        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect();
+    all.sort();
+    all
+}
+
+/// Copies a folder; links become what they lead to.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    ok(Command::new("cp").arg("-rL").arg(from).arg(to));
+}
+
+/// Whether a process has this text in its command line.
+pub(crate) fn is_running(text: &str) -> bool {
+    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).replace('\0', " ").contains(text)
+    })
+}
+
+/// A port that nothing listens on.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn cache_dir() -> &'static Path {

@@ -1,6 +1,6 @@
 //! A chat completions server whose answers are a function of the conversation, with faults on demand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -55,6 +55,9 @@ pub(crate) struct Script {
     pub refusal: Option<fn(&Value) -> Option<Refusal>>,
     /// What it answers to the text of the last message.
     pub reply: Option<fn(&str) -> String>,
+    /// What it answers one after the other, whatever it is asked: a status, and the text of an answer or the body of a
+    /// refusal. Later requests are refused.
+    pub replies: Option<VecDeque<Refusal>>,
 }
 
 /// A running server; ends with the value.
@@ -66,32 +69,39 @@ pub(crate) struct Server {
     pub latest: Arc<Mutex<Value>>,
     /// The latest request's headers.
     pub headers: Arc<Mutex<HeaderMap>>,
+    /// The requests to a server with a list of replies, as they came.
+    pub all: Arc<Mutex<Vec<Value>>>,
     asked: Arc<Mutex<String>>,
     _runtime: tokio::runtime::Runtime,
 }
 
 struct Shared {
+    replies: Option<Mutex<VecDeque<Refusal>>>,
     script: Script,
     requests: Arc<AtomicUsize>,
     latest: Arc<Mutex<Value>>,
     headers: Arc<Mutex<HeaderMap>>,
+    all: Arc<Mutex<Vec<Value>>>,
     asked: Arc<Mutex<String>>,
 }
 
 impl Server {
     /// Starts on a free port.
-    pub(crate) fn start(script: Script) -> Self {
+    pub(crate) fn start(mut script: Script) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let requests = Arc::new(AtomicUsize::new(0));
         let latest = Arc::new(Mutex::new(Value::Null));
         let headers = Arc::new(Mutex::new(HeaderMap::new()));
+        let all = Arc::new(Mutex::new(Vec::new()));
         let asked = Arc::new(Mutex::new(String::new()));
         let shared = Shared {
+            replies: script.replies.take().map(Mutex::new),
             script,
             requests: Arc::clone(&requests),
             latest: Arc::clone(&latest),
             headers: Arc::clone(&headers),
+            all: Arc::clone(&all),
             asked: Arc::clone(&asked),
         };
         let app = Router::new()
@@ -102,7 +112,7 @@ impl Server {
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         runtime.spawn(async move { axum::serve(listener, app).await });
-        Self { base_url, requests, latest, headers, asked, _runtime: runtime }
+        Self { base_url, requests, latest, headers, all, asked, _runtime: runtime }
     }
 
     /// Texts of the messages of all requests since the last time.
@@ -155,6 +165,18 @@ async fn complete(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: B
         return (StatusCode::from_u16(status).unwrap(), Json(body)).into_response();
     }
     let mut good = answer(&request);
+    if let Some(replies) = &shared.replies {
+        let reply = replies.lock().unwrap().pop_front();
+        shared.all.lock().unwrap().push(request);
+        let (status, reply) = reply.unwrap_or((400, json!({"error": "more requests than replies"})));
+        let body = if status == 200 {
+            good["choices"][0]["message"]["content"] = reply;
+            good
+        } else {
+            reply
+        };
+        return (StatusCode::from_u16(status).unwrap(), Json(body)).into_response();
+    }
     let streams = request["stream"] == true;
     for message in request["messages"].as_array().into_iter().flatten() {
         *shared.asked.lock().unwrap() += &format!("{}\n", texts(&message["content"]));

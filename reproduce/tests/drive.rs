@@ -165,9 +165,9 @@ struct Driven {
 }
 
 /// Runs what the options select of a graph.
-fn drive(graph: &Graph, options: &Options, mut host: Noting) -> std::result::Result<Driven, Error> {
+fn drive(graph: &Graph, options: &Options, mut host: Noting) -> std::result::Result<Driven, Box<Error>> {
     let mut lines = Lines::default();
-    let ended = run(graph, options, &mut host, &mut lines)?;
+    let ended = run(graph, options, &mut host, &mut lines).map_err(Box::new)?;
     Ok(Driven { ended, host, lines: lines.0 })
 }
 

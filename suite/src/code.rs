@@ -13,9 +13,6 @@ use crate::record::{EndReason, ToolOutcome};
 /// Begins the episodes of a run.
 pub trait CodeTool: Send + Sync {
     /// Starts the interpreter of an episode over a video or images, and does not wait until it is ready.
-    ///
-    /// # Errors
-    /// It cannot be started.
     fn begin(&self, code: &CodeLoop, files: &[PathBuf]) -> Result<Box<dyn Episode>, CodeError>;
 
     /// Versions of the interpreter and of the packages that answers depend on.

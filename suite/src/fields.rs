@@ -38,9 +38,6 @@ impl FieldsError {
 }
 
 /// Deserializes fields that are there already; an error is said by `say`, behind the path of the field that is wrong.
-///
-/// # Errors
-/// A field is missing, unknown or of another type.
 pub fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     fields: D,
     say: impl FnOnce(&D::Error) -> String,
@@ -55,9 +52,6 @@ pub fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 }
 
 /// Reads a TOML file.
-///
-/// # Errors
-/// It cannot be read, or a field is wrong.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T, FieldsError> {
     let text = read_text(path, MAX_FILE).map_err(|source| FieldsError::io(path, source))?;
     toml::from_str(&text).map_err(|error| FieldsError::format(path, error.to_string()))

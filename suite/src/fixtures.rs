@@ -20,7 +20,7 @@ use crate::profile::Profile;
 use crate::protocol::{PromptMode, Tool, native};
 use crate::record::{
     Measured, Outcome, RECORD_VERSION, Record, RecordedMessage, RecordedPart, SampleError, SampleErrorClass,
-    Score, Transcript,
+    Score, ToolCall, ToolOutcome, Transcript,
 };
 use crate::reference::{Call, Tag, ToolSyntax};
 use crate::run::{Host, Inputs, Manifest, RUN_VERSION, Selection, Sizes, constants};
@@ -94,6 +94,23 @@ pub fn record(uid: &str, value: f64) -> Record {
         agent_score: None,
         error: None,
         measured: Measured::default(),
+    }
+}
+
+/// A frame that a message shows.
+pub fn image(origin: FrameOrigin) -> RecordedPart {
+    RecordedPart::Image { origin: Some(origin), width: 64, height: 36, bytes: 9 }
+}
+
+/// A call that cropped a window (seconds) and got these frames.
+pub fn crop(turn: usize, index: usize, (start, end): (f64, f64), frames: Vec<FrameOrigin>) -> ToolCall {
+    ToolCall {
+        turn,
+        index,
+        call: serde_json::json!({"name": "crop_video", "arguments": {"start_time": start, "end_time": end}}),
+        start: Some(start),
+        end: Some(end),
+        outcome: ToolOutcome::Frames { frames },
     }
 }
 
@@ -257,6 +274,23 @@ impl Backend for Scripted {
         let answer = self.answers.get(&request.id.step).cloned();
         let answer = answer.unwrap_or_else(|| Err(BackendError::new(ErrorClass::Server, "answer B", 3)));
         async move { answer }.boxed()
+    }
+}
+
+/// A model of this name that answers by a function.
+pub struct Answering<F>(pub &'static str, pub F);
+
+impl<F, A> Backend for Answering<F>
+where
+    F: Fn(&Request) -> A + Send + Sync,
+    A: Future<Output = Result<Completion, BackendError>> + Send + 'static,
+{
+    fn describe(&self) -> BackendInfo {
+        BackendInfo { name: "answering".into(), model: self.0.into(), details: BTreeMap::new() }
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
+        (self.1)(request).boxed()
     }
 }
 

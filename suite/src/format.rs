@@ -32,9 +32,6 @@ pub fn version_of(json: &[u8]) -> Option<u64> {
 }
 
 /// Whether a build that reads up to `supported` reads version `found`.
-///
-/// # Errors
-/// It does not.
 pub fn check(found: u64, supported: u32) -> Result<(), VersionError> {
     match found {
         0 => Err(VersionError::Unknown { found }),

@@ -17,9 +17,6 @@ pub const JPEG_QUALITY: u8 = 85;
 /// A source of frames. Blocking; called off the async threads.
 pub trait FrameSource: Send + Sync {
     /// Samples and encodes frames.
-    ///
-    /// # Errors
-    /// Why there are none.
     fn frames(&self, path: &Path, request: &VideoRequest) -> Result<Arc<FrameSet>, MediaError>;
 
     /// The video as an agent with a loop of its own knows it.
@@ -41,9 +38,6 @@ pub trait FrameSource: Send + Sync {
     }
 
     /// Frames that were chosen one by one, each of at most `max_bytes` in the form in which it is sent.
-    ///
-    /// # Errors
-    /// As [`facts`](Self::facts), or one cannot be decoded.
     fn pick(&self, path: &Path, _pick: &Pick, _max_bytes: Option<usize>) -> Result<FrameSet, MediaError> {
         Err(self.facts(path).err().unwrap_or(MediaError::NoVideo))
     }

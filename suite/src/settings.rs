@@ -92,9 +92,6 @@ impl SamplingParams {
     }
 
     /// Checks the ranges.
-    ///
-    /// # Errors
-    /// The first parameter out of its range.
     fn check(&self) -> Result<(), String> {
         if let Some(top_p) = self.top_p
             && !(top_p > 0.0 && top_p <= 1.0)

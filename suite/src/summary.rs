@@ -146,9 +146,6 @@ pub struct ToolUse {
 
 impl Summary {
     /// Refuses more records than expected.
-    ///
-    /// # Errors
-    /// As it says.
     pub fn within_expected(&self) -> Result<(), SummaryError> {
         let (expected, found) = (self.n_expected, self.n_recorded);
         if found > expected { Err(SummaryError::TooMany { expected, found }) } else { Ok(()) }

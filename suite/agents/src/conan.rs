@@ -4,9 +4,8 @@
 //! frames that count as seen are those at whole seconds, and a frame of the overview can be shown again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
 
-use paravt_python::{float, floor_div, literal_regex, split, strip};
+use paravt_python::{float, floor_div, pattern, split, strip};
 use paravt_suite::agent::Reference;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
@@ -22,7 +21,6 @@ use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
 use paravt_upstream::import::parts::{Parts, protocol};
 use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
-use regex::Regex;
 use serde_json::json;
 
 use crate::agent::{Agent, choice};
@@ -121,7 +119,6 @@ impl Scorer for Conan {
 
 /// Words of an answer beyond which it is not one, unless it has a letter.
 const MAX_WORDS: usize = 10;
-/// Letters of options.
 const LETTERS: std::ops::RangeInclusive<char> = 'A'..='L';
 /// Openings that are taken out of an answer, in this order (`extract_characters`).
 const OPENINGS: [&str; 12] = [
@@ -166,8 +163,7 @@ pub fn seconds(stamp: &str) -> Option<f64> {
 /// Stamps of the clips in the first `<clip>` of a reply that end after their start (`identify_clip`). Any makes
 /// the conversation go on, an answer beside them or not (`identify_replay`).
 pub fn clips(reply: &str) -> Vec<(&str, &str)> {
-    static CLIP: LazyLock<Regex> =
-        LazyLock::new(|| literal_regex(r"(\d{1,2}:\d{2}:\d{2})\s*-\s*(\d{1,2}:\d{2}:\d{2})"));
+    pattern! { CLIP = r"(\d{1,2}:\d{2}:\d{2})\s*-\s*(\d{1,2}:\d{2}:\d{2})" }
     let Some(body) = between(reply, "<clip>", "</clip>").next() else { return Vec::new() };
     let pairs = CLIP.captures_iter(body).map(|found| {
         let [start, end] = found.extract().1;

@@ -5,9 +5,8 @@
 //! interval that was shown twice in a list that is never filled; `validate_reasoning_process` alone decides.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
-use paravt_python::{Int, int, linspace, literal_regex, strip, whole};
+use paravt_python::{Int, int, linspace, pattern, strip, whole};
 use paravt_suite::agent::{Conversation, Kit, Loop, Reference, SpecialFields, turns};
 use paravt_suite::media::VideoFacts;
 use paravt_suite::message::{Content, Message, Role};
@@ -24,7 +23,6 @@ use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
 use paravt_upstream::import::parts::{Parts, protocol, questions, text};
 use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
-use regex::Regex;
 use serde_json::Value;
 
 use crate::agent::{Agent, choice};
@@ -180,7 +178,7 @@ pub fn action(action: &str, fps: f64, total: usize, count: usize) -> Action {
 /// The reply to `get frame number at time MM:SS` (`handle_get_frame_number`); `None` for one that is refused, among
 /// them times of more than 36 digits, for which the release goes on or raises.
 pub fn frame_number(action: &str, fps: f64) -> Option<String> {
-    static TIME: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"\Aget frame number at time\s+(\S+)"));
+    pattern! { TIME = r"\Aget frame number at time\s+(\S+)" }
     let [time] = TIME.captures(strip(action))?.extract().1;
     let (minutes, seconds) = time.split_once(':')?;
     let (Int::Small(minutes), Int::Small(seconds)) = (int(minutes)?, int(seconds)?) else { return None };
@@ -191,8 +189,7 @@ pub fn frame_number(action: &str, fps: f64) -> Option<String> {
 /// Indices that `choose frames between A and B` asks for (`handle_choose_frames`): `count` strictly between the two,
 /// which must lie within the video and further than `count` apart.
 pub fn chosen_frames(action: &str, total: usize, count: usize) -> Option<Vec<usize>> {
-    static CHOICE: LazyLock<Regex> =
-        LazyLock::new(|| literal_regex(r"choose frames between\s+(\d+)\s+and\s+(\d+)"));
+    pattern! { CHOICE = r"choose frames between\s+(\d+)\s+and\s+(\d+)" }
     let [start, end] = CHOICE.captures(action)?.extract().1;
     // A huge start is behind the end, a huge end behind the video.
     let (Int::Small(start), Int::Small(end)) = (int(start)?, int(end)?) else { return None };
@@ -230,12 +227,10 @@ pub struct Calls {
 /// no interval and no time is asked for a second time, an interval is wider than `count` frames, and a choice follows each
 /// frame number and holds it. `None` for one that does not; another is made then.
 pub fn validated(transcript: &str, count: usize) -> Option<Calls> {
-    static CHOICE: LazyLock<Regex> =
-        LazyLock::new(|| literal_regex(r"\Achoose frames between (\d+) and (\d+)"));
-    static TIME: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"\Aget frame number at time\s+(\S+)"));
-    static NUMBER: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"is:\s*(\d+)"));
-    static RESPONSE: LazyLock<Regex> =
-        LazyLock::new(|| literal_regex(r"(?s)</action>(.*?)(?:<think>|\n?\z)"));
+    pattern! { CHOICE = r"\Achoose frames between (\d+) and (\d+)" }
+    pattern! { TIME = r"\Aget frame number at time\s+(\S+)" }
+    pattern! { NUMBER = r"is:\s*(\d+)" }
+    pattern! { RESPONSE = r"(?s)</action>(.*?)(?:<think>|\n?\z)" }
     let actions: Vec<&str> = between(transcript, "<action>", "</action>").map(strip).collect();
     let responses: Vec<&str> =
         RESPONSE.captures_iter(transcript).map(|found| found.extract::<1>().1[0]).collect();

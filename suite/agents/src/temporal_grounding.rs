@@ -1,8 +1,6 @@
 //! Temporal grounding as lmms-eval 75571cf scores it (`lmms_eval/tasks/charades_sta/eval_tvg.py`).
 
-use std::sync::LazyLock;
-
-use paravt_python::{float, literal_regex};
+use paravt_python::{float, pattern};
 use regex::Regex;
 
 /// The example of a prompt, not taken for an answer.
@@ -13,11 +11,9 @@ const KEYWORDS: [&str; 3] = ["start", "end", "happen"];
 /// Start and end in seconds, the smaller first, of a reply (`extract_time`): the first two numbers with a dash between
 /// them; else the first numbers of two sentences. `None` where there are none.
 pub fn interval(reply: &str) -> Option<(f64, f64)> {
-    static RANGE: LazyLock<Regex> =
-        LazyLock::new(|| literal_regex(r"(\d+(?:\.\d+)?)\s*[–-]\s*(\d+(?:\.\d+)?)"));
-    static NUMBER: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"\b(\d+(?:\.\d+)?)\b"));
-    static LOOSE: LazyLock<Regex> =
-        LazyLock::new(|| literal_regex(r"(\d+(?:\.\d+)?)\s*s?\s*[–-]\s*(\d+(?:\.\d+)?)\s*s?"));
+    pattern! { RANGE = r"(\d+(?:\.\d+)?)\s*[–-]\s*(\d+(?:\.\d+)?)" }
+    pattern! { NUMBER = r"\b(\d+(?:\.\d+)?)\b" }
+    pattern! { LOOSE = r"(\d+(?:\.\d+)?)\s*s?\s*[–-]\s*(\d+(?:\.\d+)?)\s*s?" }
     let text = reply.to_lowercase().replace(EXAMPLE, "").replace("to", "-");
     let sentences = text.split(['!', '?', '\n']);
     let read: Vec<&str> =

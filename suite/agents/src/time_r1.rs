@@ -2,9 +2,8 @@
 //! are read.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
-use paravt_python::literal_regex;
+use paravt_python::pattern;
 use paravt_suite::agent::Reference;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::{AgentLoop, Continued, Overview, Protocol, Sampling, Source, Template};
@@ -15,7 +14,6 @@ use paravt_suite::scoring::Scorer;
 use paravt_suite::settings::SamplingParams;
 use paravt_upstream::import::parts::{Parts, protocol, slot};
 use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
-use regex::Regex;
 
 use crate::agent::{Agent, choice};
 use crate::one_turn::{OneTurn, long_video, one_turn, sampled, with_slots};
@@ -97,7 +95,7 @@ pub(crate) fn frames_read(frames: usize, rate: f64) -> usize {
 /// The letter that a reply is scored by: the last capital in parentheses, else its first character
 /// (`mcq_is_correct`). `None` for an empty reply, at which the release raises.
 pub fn letter(reply: &str) -> Option<char> {
-    static CHOICE: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"\(([A-Z])\)"));
+    pattern! { CHOICE = r"\(([A-Z])\)" }
     let last = CHOICE.find_iter(reply).last();
     last.map_or(reply, |found| &found.as_str()[1..]).chars().next()
 }

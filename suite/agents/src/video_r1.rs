@@ -55,7 +55,6 @@ pub static RELEASE: Release = Release {
     },
 };
 
-/// VideoRFT.
 pub(crate) static VIDEO_RFT_RELEASE: Release = Release {
     name: "videorft",
     repository: "QiWang98/VideoRFT",

@@ -1,9 +1,8 @@
 //! VideoChat-R1 (OpenGVLab/VideoChat-R1 73b2ea9, `src_eval`): one turn, moments; the interval and the letter of a reply.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
-use paravt_python::{float, literal_regex, strip};
+use paravt_python::{float, pattern, strip};
 use paravt_suite::agent::Reference;
 use paravt_suite::protocol::{Protocol, Sampling, Source};
 use paravt_suite::record::{Outcome, Score};
@@ -12,7 +11,6 @@ use paravt_suite::scoring::Scorer;
 use paravt_suite::text::between;
 use paravt_upstream::import::parts::{Parts, protocol, slot};
 use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
-use regex::Regex;
 
 use crate::agent::{Agent, RULE};
 use crate::one_turn::{AllFrames, OneTurn, long_video, one_turn, with_slots};
@@ -58,7 +56,6 @@ impl Scorer for VideoChatR1 {
     }
 }
 
-/// Letters of options.
 const LETTERS: std::ops::RangeInclusive<char> = 'A'..='G';
 /// Openings that are taken out of an answer; the last is two that the release joins for want of a comma.
 const OPENINGS: [&str; 7] = [
@@ -73,7 +70,7 @@ const OPENINGS: [&str; 7] = [
 
 /// Start and end in seconds: the last `N to N` or `N and N` anywhere in a reply (`parse_timestamp_output`).
 pub fn interval(reply: &str) -> Option<(f64, f64)> {
-    static RANGE: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"(\d+\.?\d*) (to|and) (\d+\.?\d*)"));
+    pattern! { RANGE = r"(\d+\.?\d*) (to|and) (\d+\.?\d*)" }
     let [start, _, end] = RANGE.captures_iter(reply).last()?.extract().1;
     Some((float(start)?, float(end)?))
 }

@@ -5,9 +5,7 @@
 //! (score). The wording around question and options is not published: it is ours. A chat API puts a line break before
 //! each message of the user, which the release's token stream does not have.
 
-use std::sync::LazyLock;
-
-use paravt_python::{PyValue, linspace, literal_regex, loads, repr, repr_str, strip, whole};
+use paravt_python::{PyValue, linspace, loads, pattern, repr, repr_str, strip, whole};
 use paravt_suite::agent::Reference;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
@@ -24,7 +22,6 @@ use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
 use paravt_upstream::import::parts::{Parts, protocol, questions, slot, text};
 use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
-use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, choice};
@@ -135,7 +132,7 @@ pub struct Zoom {
 /// What the model is shown between the words of the error response: Python's exception, which is empty where
 /// there is not exactly one object.
 pub fn call(reply: &str) -> Option<Result<Zoom, String>> {
-    static OBJECT: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"\{.*?\}"));
+    pattern! { OBJECT = r"\{.*?\}" }
     let mut blocks = between(reply, "<video_zoom>", "</video_zoom>").peekable();
     blocks.peek()?;
     let objects: Result<Vec<PyValue>, String> = blocks
@@ -174,9 +171,6 @@ fn item(value: &PyValue, index: usize) -> Result<PyValue, String> {
 }
 
 /// Indices of a window's frames in a video of `total` frames at `fps`, at most `limit` (`extract_video_clip`).
-///
-/// # Errors
-/// Python's exception, which the model is shown.
 pub fn frames(zoom: Zoom, fps: f64, total: usize, limit: usize) -> Result<Vec<usize>, String> {
     let wanted = zoom.fps * (zoom.end - zoom.start);
     let shown = whole(wanted)?;
@@ -209,7 +203,7 @@ pub fn answer(turns: &[&str]) -> String {
 /// Whether an answer is right (`judge_multi_choice`): it is the gold answer, its last box is, or its last capital
 /// before a full stop is. A full stop at the end of the gold answer does not count.
 pub fn is_right(answer: &str, gold: &str) -> bool {
-    static CHOICE: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"([A-Z])\."));
+    pattern! { CHOICE = r"([A-Z])\." }
     let gold = gold.strip_suffix('.').unwrap_or(gold);
     let choice = CHOICE.captures_iter(answer).last().and_then(|found| found.get(1));
     answer == gold || boxed(answer) == gold || choice.is_some_and(|letter| letter.as_str() == gold)

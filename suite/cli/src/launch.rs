@@ -12,7 +12,6 @@ use paravt_suite::evaluate::{self, Evaluation, Prepared, RunError, RunOutcome, W
 use paravt_suite::plan::RunPlan;
 use paravt_suite::runner::{self, Ended};
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::command_line;
@@ -22,9 +21,8 @@ use crate::logging;
 use crate::output;
 use crate::progress::{RunProgress, in_words};
 use crate::registry::BackendArgs;
-use crate::signals::{self, Signal, SignalGuard};
+use crate::signals::{self, Arrivals, Signal, SignalGuard};
 
-/// Version and commit of this binary.
 const BINARY: &str = concat!("paravt-bench ", env!("CARGO_PKG_VERSION"), " ", env!("PARAVT_BENCH_COMMIT"));
 
 /// Variable with the number of threads of conversations.
@@ -69,7 +67,6 @@ pub(crate) fn workspace(data: DataRoot, gpus: Option<u32>) -> Workspace {
     Workspace { gpus, binary: BINARY.to_owned(), command: command(), ..Workspace::new(data) }
 }
 
-/// Prepares splits.
 pub(crate) fn prepare(runs: &[Evaluation<'_>], workspace: &Workspace) -> Result<Vec<Prepared>, RunError> {
     runs.iter().map(|run| evaluate::prepare(run, workspace)).collect()
 }
@@ -279,60 +276,29 @@ fn say_last_error(outcome: &RunOutcome) {
     }
 }
 
-/// Turns true on Ctrl-C.
-pub(crate) fn stopped_by_ctrl_c(runtime: &Runtime) -> watch::Receiver<bool> {
+/// Turns true on the first of these signals, with a message; the second ends the process.
+pub(crate) fn stopped(
+    runtime: &Runtime,
+    signals: &'static [Signal],
+    message: &'static str,
+) -> watch::Receiver<bool> {
     let (sender, stop) = watch::channel(signals::is_stopped());
     let _inside = runtime.enter();
     // Listens before the guard says so.
-    let interrupt = signal(SignalKind::interrupt());
-    runtime.spawn(stop_on_ctrl_c(sender, interrupt, SignalGuard::new(&[Signal::Interrupt])));
-    stop
-}
-
-/// Turns true on Ctrl-C and on SIGTERM, for a training that is to end in order; the second signal ends the process,
-/// and the training with it.
-pub(crate) fn stopped_by_signal(runtime: &Runtime) -> watch::Receiver<bool> {
-    let (sender, stop) = watch::channel(signals::is_stopped());
-    let _inside = runtime.enter();
-    let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-    let taken = SignalGuard::new(&[Signal::Interrupt, Signal::Terminate]);
+    let arrivals = Arrivals::new(signals);
+    let taken = SignalGuard::new(signals);
     runtime.spawn(async move {
         let _taken = taken;
-        if let (Ok(mut interrupt), Ok(mut terminate)) = signals {
-            for asked in 0.. {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                }
-                if asked > 0 {
-                    std::process::exit(Exit::Interrupted as i32);
-                }
-                eprintln!("\nstopping the training; repeat the command to continue from its last checkpoint");
-                signals::stop();
-                let _ = sender.send(true);
-            }
+        if let Ok(mut arrivals) = arrivals {
+            arrivals.next().await;
+            eprintln!("\n{message}");
+            signals::stop();
+            let _ = sender.send(true);
+            arrivals.next().await;
+            std::process::exit(Exit::Interrupted as i32);
         }
+        // Keeps the channel open where there are no signals.
         std::future::pending::<()>().await;
     });
     stop
-}
-
-/// The first Ctrl-C lets samples in flight finish, the second ends the process.
-async fn stop_on_ctrl_c(
-    sender: watch::Sender<bool>,
-    interrupt: std::io::Result<tokio::signal::unix::Signal>,
-    _taken: SignalGuard,
-) {
-    if let Ok(mut interrupt) = interrupt {
-        interrupt.recv().await;
-        eprintln!(
-            "\nstopping after the samples in flight; press Ctrl-C again to abort them (completed samples are saved)"
-        );
-        signals::stop();
-        let _ = sender.send(true);
-        interrupt.recv().await;
-        std::process::exit(Exit::Interrupted as i32);
-    }
-    // Keeps the channel open where there are no signals.
-    std::future::pending::<()>().await;
 }

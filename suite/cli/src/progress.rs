@@ -17,7 +17,6 @@ use crate::{logging, output};
 /// Silence of standard error, where it is a log, after which a meter prints its line.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// What a meter counts.
 pub(crate) enum MeterKind {
     /// Samples, files: its name.
     Count(String),

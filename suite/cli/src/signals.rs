@@ -4,10 +4,11 @@
 //! A handler that tokio has registered stays for the rest of the process. Without what is here, a signal would be
 //! lost in every stage after the first that waited for one.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::Context as _;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{self, SignalKind, signal};
 
 use crate::exit::Exit;
 
@@ -18,6 +19,40 @@ pub(crate) enum Signal {
     Interrupt,
     /// SIGTERM.
     Terminate,
+}
+
+impl Signal {
+    pub(crate) const ALL: [Self; 2] = [Self::Interrupt, Self::Terminate];
+}
+
+/// The signals that are listened for, as they arrive: Ctrl-C, and SIGTERM where it was asked for.
+pub(crate) struct Arrivals {
+    interrupt: unix::Signal,
+    terminate: Option<unix::Signal>,
+}
+
+impl Arrivals {
+    /// Listens from here on, within a runtime.
+    pub(crate) fn new(signals: &[Signal]) -> io::Result<Self> {
+        let terminates = signals.contains(&Signal::Terminate);
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: terminates.then(|| signal(SignalKind::terminate())).transpose()?,
+        })
+    }
+
+    pub(crate) async fn next(&mut self) -> Signal {
+        let terminate = async {
+            match &mut self.terminate {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::Interrupt,
+            _ = terminate => Signal::Terminate,
+        }
+    }
 }
 
 /// Whether the user has asked this process to stop.
@@ -56,26 +91,15 @@ impl Drop for SignalGuard {
 
 /// From now on, a signal that nothing waits for ends the process at once. Its children end with it (their guards), and
 /// what was done is on the disk.
-///
-/// # Errors
-/// The handlers cannot be registered.
 pub(crate) fn exit_on_unhandled_signals() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot wait for signals")?;
-    let register = |kind| {
-        let _inside = runtime.enter();
-        signal(kind).context("cannot wait for signals")
-    };
-    let (mut interrupt, mut terminate) =
-        (register(SignalKind::interrupt())?, register(SignalKind::terminate())?);
+    let arrivals = runtime.block_on(async { Arrivals::new(&Signal::ALL) });
+    let mut arrivals = arrivals.context("cannot wait for signals")?;
     let wait = move || {
         runtime.block_on(async move {
             loop {
-                let arrived = tokio::select! {
-                    _ = interrupt.recv() => Signal::Interrupt,
-                    _ = terminate.recv() => Signal::Terminate,
-                };
-                if HANDLED[arrived as usize].load(Ordering::SeqCst) == 0 {
+                if HANDLED[arrivals.next().await as usize].load(Ordering::SeqCst) == 0 {
                     eprintln!("\nstopped; repeat the command to continue");
                     std::process::exit(Exit::Interrupted as i32);
                 }

@@ -17,9 +17,6 @@ const MANY: usize = 4096;
 
 /// Renames the folder `part` to `whole` once everything in it is on disk. A folder that had that name is deleted
 /// after the rename.
-///
-/// # Errors
-/// I/O.
 pub fn replace_dir(part: &Path, whole: &Path) -> io::Result<()> {
     sync_dir(part)?;
     let old = whole.with_added_extension("old");
@@ -54,9 +51,6 @@ pub fn make_once(folder: &Path, from: &[impl AsRef<Path>], make: impl FnOnce(&Pa
 }
 
 /// Removes a file, a link, or a folder with everything in it; succeeds where the path does not exist.
-///
-/// # Errors
-/// I/O.
 pub fn remove(path: &Path) -> io::Result<()> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -76,9 +70,6 @@ pub fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// Waits until every file and folder below a folder is on disk.
-///
-/// # Errors
-/// I/O.
 pub fn sync_dir(folder: &Path) -> io::Result<()> {
     let mut paths = vec![folder.to_owned()];
     let mut next = 0;

@@ -31,9 +31,6 @@ impl FileSum {
 impl Listing {
     /// All files below a folder but those whose path below it, or the path of a folder they are in,
     /// `leaves_out`.
-    ///
-    /// # Errors
-    /// I/O.
     pub fn of(folder: &Path, leaves_out: impl Fn(&str) -> bool) -> io::Result<Self> {
         let mut listing = Self::default();
         listing.add(folder, "", &leaves_out)?;

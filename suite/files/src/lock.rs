@@ -17,9 +17,6 @@ pub struct Lock {
 impl Lock {
     /// Locks a file, which is made, with its folder, where it is missing. `None` if another process still holds it
     /// after `patience`: one that was killed, or that only asks whether it is held, does so for a moment.
-    ///
-    /// # Errors
-    /// I/O.
     pub fn take(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)?;

@@ -26,9 +26,6 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// As [`write_atomic`], of a file that `write` writes piece by piece.
-///
-/// # Errors
-/// As [`write_atomic`], or of `write`.
 pub fn write_atomic_by<E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&mut File) -> Result<(), E>,
@@ -98,9 +95,6 @@ fn is_at(file: &File, path: &Path) -> bool {
 }
 
 /// Renames a file or folder, and waits until its new name is on disk.
-///
-/// # Errors
-/// It cannot be renamed.
 #[expect(clippy::disallowed_methods, reason = "here it is followed by the wait")]
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(from, to)?;

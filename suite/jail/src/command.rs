@@ -10,7 +10,6 @@ use crate::{Jail, Limits, Medium};
 
 /// Folders of the system with shared libraries, of which a link stays a link.
 pub(crate) const SYSTEM: [&str; 4] = ["/usr", "/lib", "/lib64", "/lib32"];
-/// Fonts of the system.
 const FONTS: &str = "/usr/share/fonts";
 /// Bytes of the message of an exception that come back.
 pub(crate) const ERROR_BYTES: usize = 16 << 10;

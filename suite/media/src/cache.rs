@@ -45,9 +45,6 @@ impl<T: Send + Sync> FrameCache<T> {
     }
 
     /// The indexed file, read once.
-    ///
-    /// # Errors
-    /// As [`VideoFile::open`].
     pub fn file(&self, path: &Path) -> Result<Arc<VideoFile>, MediaError> {
         let slot = {
             let mut state = self.state();
@@ -71,9 +68,6 @@ impl<T: Send + Sync> FrameCache<T> {
     }
 
     /// The result for a request: `map` makes each frame's part, `finish` the whole and its size in bytes.
-    ///
-    /// # Errors
-    /// As [`VideoFile::open`] and [`VideoFile::sample`].
     pub fn get_or_sample<P: Clone + Send>(
         &self,
         path: &Path,

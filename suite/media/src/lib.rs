@@ -228,17 +228,11 @@ impl VideoFile {
 
     /// The frames of these indices, resized in 8 bits to this size (width, height), for callers with rules of
     /// their own.
-    ///
-    /// # Errors
-    /// A frame cannot be decoded.
     pub fn frames_at(&self, indices: &[usize], size: (u32, u32)) -> Result<Vec<Frame>, MediaError> {
         self.map_frames_at(indices, size, Ok)
     }
 
     /// The same of ascending indices, each mapped on the decoding threads.
-    ///
-    /// # Errors
-    /// As there.
     pub fn map_frames_at<T: Clone + Send>(
         &self,
         indices: &[usize],
@@ -255,9 +249,6 @@ impl VideoFile {
 
     /// Samples frames; `map` runs on the decoding threads, so that whole videos of pixels are never
     /// held. A window about as long as its sample can name a frame twice: its result is cloned.
-    ///
-    /// # Errors
-    /// As [`plan`](Self::plan), or a frame cannot be decoded.
     pub fn sample<T: Clone + Send>(
         &self,
         request: &VideoRequest,
@@ -319,17 +310,11 @@ impl VideoFile {
 }
 
 /// Properties of a video, without decoding it.
-///
-/// # Errors
-/// As [`VideoFile::open`].
 pub fn probe(path: &Path) -> Result<VideoInfo, MediaError> {
     Ok(VideoFile::open(path)?.index.info)
 }
 
 /// `fetch_video`: samples and resizes frames.
-///
-/// # Errors
-/// As [`VideoFile::open`] and [`VideoFile::sample`].
 pub fn fetch_video(path: &Path, request: &VideoRequest) -> Result<Sampled, MediaError> {
     let started = Instant::now();
     let mut sampled = VideoFile::open(path)?.sample(request, Ok)?;
@@ -338,9 +323,6 @@ pub fn fetch_video(path: &Path, request: &VideoRequest) -> Result<Sampled, Media
 }
 
 /// Number and size of the frames that a request comes to, without decoding.
-///
-/// # Errors
-/// As [`VideoFile::open`] and [`VideoFile::plan`].
 pub fn planned_size(path: &Path, request: &VideoRequest) -> Result<(usize, u32, u32), MediaError> {
     let (indices, (width, height)) = VideoFile::open(path)?.plan(request)?;
     Ok((indices.len(), width, height))

@@ -8,7 +8,6 @@ const FRAME_FACTOR: usize = 2;
 const MERGE: u32 = 2;
 /// `VIDEO_MIN_TOKEN_NUM`, `VIDEO_MAX_TOKEN_NUM`: default pixels of a frame in units of the squared factor.
 const VIDEO_TOKENS: (u64, u64) = (128, 768);
-/// `MODEL_SEQ_LEN`.
 const MODEL_SEQ_LEN: f64 = 128_000.0;
 /// `MAX_RATIO` of the sides.
 const MAX_RATIO: f64 = 200.0;
@@ -22,7 +21,6 @@ pub enum Sampling {
     Fps {
         /// Frames per second.
         fps: f64,
-        /// Fewest frames.
         min_frames: usize,
         /// Most frames; `None` is 768 or the video's frames, whichever is fewer.
         max_frames: Option<usize>,
@@ -154,9 +152,6 @@ fn by_factor(number: f64, factor: f64, round: fn(f64) -> f64) -> f64 {
 }
 
 /// `smart_resize`: (width, height), both multiples of `factor`, pixels within the bounds.
-///
-/// # Errors
-/// As Python raises.
 pub fn smart_resize(
     width: u32,
     height: u32,

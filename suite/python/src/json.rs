@@ -35,9 +35,6 @@ impl std::error::Error for JsonError {}
 const MAX_DEPTH: usize = 980;
 
 /// `json.loads`.
-///
-/// # Errors
-/// Where Python raises, in its words.
 pub fn loads(text: &str) -> Result<PyValue, JsonError> {
     let mut parser = Parser { bytes: text.as_bytes(), text, at: 0 };
     if text.starts_with('\u{feff}') {

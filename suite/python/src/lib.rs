@@ -37,6 +37,16 @@ pub fn literal_regex(pattern: &str) -> Regex {
     Regex::new(&pattern).expect("literal pattern")
 }
 
+/// A static [`literal_regex`], compiled where it is first used: `pattern! { NUMBER = r"\d+" }`.
+#[macro_export]
+macro_rules! pattern {
+    ($(#[$doc:meta])* $vis:vis $name:ident = $pattern:expr) => {
+        $(#[$doc])*
+        $vis static $name: ::std::sync::LazyLock<::regex::Regex> =
+            ::std::sync::LazyLock::new(|| $crate::literal_regex($pattern));
+    };
+}
+
 /// `str.isspace` of one character.
 pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)

@@ -7,7 +7,6 @@ use super::{CharClass, float, repr_float};
 /// A Python value as `json.loads` or `ast.literal_eval` makes it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PyValue {
-    /// `None`
     None,
     /// `True`, `False`
     Bool(bool),
@@ -38,9 +37,6 @@ impl PyValue {
     }
 
     /// `float()`.
-    ///
-    /// # Errors
-    /// Python's exception.
     pub fn to_float(&self) -> Result<f64, String> {
         match self {
             Self::Float(value) => Ok(*value),

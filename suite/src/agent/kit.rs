@@ -68,9 +68,6 @@ impl<'a> Kit<'a> {
     }
 
     /// The protocol's numbers and texts for the loop of an agent.
-    ///
-    /// # Errors
-    /// The protocol has none.
     pub fn agent_loop(&self) -> Result<&'a AgentLoop, SampleError> {
         let protocol = self.protocol();
         let missing = || protocol_error("open", &format!("protocol {} has no `agent`", protocol.name));
@@ -78,9 +75,6 @@ impl<'a> Kit<'a> {
     }
 
     /// The system text of the run's mode.
-    ///
-    /// # Errors
-    /// The protocol does not have the mode.
     pub fn system_text(&self) -> Result<String, SampleError> {
         let plan = &self.agent.plan;
         let text = render::dialect_system_text(self.protocol(), &plan.mode, plan.dialect);
@@ -88,9 +82,6 @@ impl<'a> Kit<'a> {
     }
 
     /// The question as the protocol asks it; `duration` of the video in seconds, where known.
-    ///
-    /// # Errors
-    /// The protocol has no text for the sample.
     pub(crate) fn question_text(&self, duration: Option<f64>) -> Result<String, RenderError> {
         let (plan, name) = (&self.agent.plan, self.sample.video_name());
         render::user_text(self.protocol(), self.sample, &plan.mode, plan.switches(), &name, duration)

@@ -27,9 +27,6 @@ pub struct NoFrames {
 
 impl Kit<'_> {
     /// Refuses a sample whose row is defective, or whose video is missing where something of it is shown.
-    ///
-    /// # Errors
-    /// Why nothing is asked.
     pub(crate) fn require_video(&self) -> Result<(), SampleError> {
         if let Some(message) = self.sample.defect.clone() {
             return Err(SampleError { class: SampleErrorClass::Data, message, step: "open".into() });
@@ -55,9 +52,6 @@ impl Kit<'_> {
     }
 
     /// Number, rate and size of the video's frames.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub async fn facts(&mut self) -> Result<VideoFacts, NoFrames> {
         let source = Arc::clone(&self.agent.frames);
         let started = Instant::now();
@@ -67,9 +61,6 @@ impl Kit<'_> {
     }
 
     /// The same where a sample without them is an error.
-    ///
-    /// # Errors
-    /// As [`facts`](Self::facts).
     pub async fn require_facts(&mut self) -> Result<VideoFacts, SampleError> {
         let facts = self.facts().await;
         facts.map_err(|lost| self.frame_loss(lost))
@@ -93,9 +84,6 @@ impl Kit<'_> {
     }
 
     /// The images that the sample is about, as they lie in their files.
-    ///
-    /// # Errors
-    /// One cannot be read.
     pub(super) async fn images(&mut self) -> Result<Vec<Part>, NoFrames> {
         let source = Arc::clone(&self.agent.frames);
         let max_bytes = self.agent.plan.max_image_bytes();
@@ -111,9 +99,6 @@ impl Kit<'_> {
     }
 
     /// Frames by their indices; `times` are shown with them.
-    ///
-    /// # Errors
-    /// One cannot be decoded.
     pub async fn pick(&mut self, pick: Pick, times: Vec<f64>) -> Result<Vec<Shown>, NoFrames> {
         let max_bytes = self.agent.plan.max_image_bytes();
         let source = Arc::clone(&self.agent.frames);
@@ -124,9 +109,6 @@ impl Kit<'_> {
 
     /// Frames as the model is given them: labelled images, or a video where the policy says so and there are several,
     /// in which they follow on each other at `rate` a second, or at their own times without one.
-    ///
-    /// # Errors
-    /// The label of the protocol asks for something else.
     pub fn frame_parts(
         &self,
         policy: &FramePolicy,

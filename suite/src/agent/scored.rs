@@ -19,7 +19,6 @@ pub fn text(scored: Scored, transcript: &Transcript) -> String {
     }
 }
 
-/// The text of a message.
 fn text_of(message: &RecordedMessage) -> String {
     let texts = message.parts.iter().map(|part| match part {
         RecordedPart::Text { text } => text.as_str(),

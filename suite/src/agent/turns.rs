@@ -182,18 +182,12 @@ impl<'a> Kit<'a> {
     }
 
     /// The protocol's turns over frames.
-    ///
-    /// # Errors
-    /// The protocol has no frames of its own.
     pub fn frame_loop(&self) -> Result<&'a FrameLoop, SampleError> {
         let missing = || protocol_error("open", &"the protocol has no `agent.frames`");
         self.agent_loop()?.frames().ok_or_else(missing)
     }
 
     /// The frames of the first turn; none where the policy has no overview, or the run shows nothing of the video.
-    ///
-    /// # Errors
-    /// The video gives none.
     pub async fn show_overview(
         &mut self,
         policy: &FramePolicy,

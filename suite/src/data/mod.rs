@@ -21,9 +21,6 @@ pub use row::{Id, PublishedRow, RowAt, nullable};
 pub use table::{Rows, is_parquet, read_rows, wrapped};
 
 /// SHA-256 of a file, lower-case hexadecimal.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn sha256_file(path: &Path) -> Result<String, DataError> {
     paravt_files::sha256_file(path).map_err(|source| DataError::Io { path: path.to_owned(), source })
 }

@@ -73,9 +73,6 @@ impl PublishedRow<'_> {
     }
 
     /// One cell.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
     pub fn column<T: DeserializeOwned>(&self, column: &str) -> Result<T, DataError> {
         let value = self.value.get(column).ok_or_else(|| self.missing(column))?;
         T::deserialize(Cell(value)).map_err(|error| self.located(error.in_column(column)))
@@ -167,9 +164,6 @@ impl<'de> Deserialize<'de> for Id {
 }
 
 /// For `#[serde(deserialize_with = "nullable")]`: the cell may be null, the column must be there.
-///
-/// # Errors
-/// The cell is neither null nor a `T`.
 pub fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(cell: D) -> Result<Option<T>, D::Error> {
     Option::deserialize(cell)
 }

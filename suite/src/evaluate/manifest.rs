@@ -13,7 +13,6 @@ use crate::redact;
 use crate::run::{Host, Inputs, Manifest, RUN_VERSION, constants};
 use crate::sample::Sample;
 
-/// Seconds since 1970.
 pub(super) fn unix_seconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map(|time| time.as_secs_f64()).unwrap_or_default()
 }

@@ -3,6 +3,7 @@
 mod probed;
 
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -14,7 +15,7 @@ use super::*;
 use crate::agent::Bound;
 use crate::backend::{BackendError, BackendInfo, Completion, ErrorClass, Memory, Request};
 use crate::data::DataError;
-use crate::fixtures::{self, NO_TOOLS, Squares};
+use crate::fixtures::{self, Answering, NO_TOOLS, Squares};
 use crate::journal::{self, JournalError};
 use crate::plan::{Channel, RunPlan};
 use crate::profile::Profile;
@@ -58,7 +59,6 @@ impl Task for MadeUp {
     }
 }
 
-/// Answers A.
 struct SaysA {
     refuses: bool,
 }
@@ -79,38 +79,6 @@ impl Backend for SaysA {
     fn complete<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
         let text = "<answer>A</answer>".to_owned();
         async move { Ok(Completion { text, ..Completion::default() }) }.boxed()
-    }
-}
-
-/// Answers A under these names, the last of them for ever.
-struct Answers(Mutex<Vec<&'static str>>);
-
-impl Backend for Answers {
-    fn describe(&self) -> BackendInfo {
-        BackendInfo { name: "answers".into(), model: "asked".into(), details: BTreeMap::new() }
-    }
-
-    fn complete<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
-        let mut names = self.0.lock().unwrap();
-        let name = if names.len() > 1 { names.remove(0) } else { names[0] };
-        let text = "<answer>A</answer>".to_owned();
-        async move { Ok(Completion { text, model: Some(name.into()), ..Completion::default() }) }.boxed()
-    }
-}
-
-/// Fails with the URLs of the request, as servers do.
-struct Repeats;
-
-impl Backend for Repeats {
-    fn describe(&self) -> BackendInfo {
-        BackendInfo { name: "repeats".into(), model: "none".into(), details: BTreeMap::new() }
-    }
-
-    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
-        let sent: Vec<String> =
-            request.videos().map(|video| format!("file://{}", video.path.display())).collect();
-        let message = format!("http://me:secret@host/v1: cannot open {sent:?}");
-        async move { Err(BackendError::new(ErrorClass::BadRequest, message, 1)) }.boxed()
     }
 }
 
@@ -145,6 +113,10 @@ impl World {
         }
     }
 
+    fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(work)
+    }
+
     fn evaluate(&self, config: &RunConfig, name: &str) -> Result<(RunOutcome, Vec<String>), RunError> {
         let events = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&events);
@@ -158,10 +130,9 @@ impl World {
                 Event::Recorded(record) => record.sample.uid.clone(),
             });
         });
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let backend = Arc::new(SaysA { refuses: false });
         let run = self.run(config, name);
-        let outcome = runtime.block_on(evaluate(&run, &self.workspace(), backend, observer))?;
+        let outcome = self.block_on(evaluate(&run, &self.workspace(), backend, observer))?;
         let events = events.lock().unwrap().clone();
         Ok((outcome, events))
     }
@@ -205,11 +176,17 @@ fn a_run_ends_with_its_outcome_and_its_files() {
 #[test]
 fn a_run_has_the_answers_of_one_model() {
     let world = World::new();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    // The last name stays.
     let run = |names: &[&'static str], config: RunConfig, name: &str| {
         let run = world.run(&RunConfig { concurrency: Some(1), ..config }, name);
-        let backend = Arc::new(Answers(Mutex::new(names.to_vec())));
-        runtime.block_on(evaluate(&run, &world.workspace(), backend, Arc::new(()))).unwrap()
+        let names = Mutex::new(names.to_vec());
+        let backend = Answering("asked", move |_: &Request| {
+            let mut names = names.lock().unwrap();
+            let name = if names.len() > 1 { names.remove(0) } else { names[0] };
+            let text = "<answer>A</answer>".to_owned();
+            ready(Ok(Completion { text, model: Some(name.into()), ..Completion::default() }))
+        });
+        world.block_on(evaluate(&run, &world.workspace(), Arc::new(backend), Arc::new(()))).unwrap()
     };
     let changed = Ended::OtherModel { before: "served-1".into(), now: "served-2".into() };
     let first = run(&["served-1", "served-1", "served-2"], strict(), "run");
@@ -245,11 +222,18 @@ fn a_run_has_the_answers_of_one_model() {
 #[test]
 fn a_record_of_a_failure_holds_no_path_of_the_machine() {
     let world = World::new();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    // Fails with the URLs of the request, as servers do.
+    let repeat = |request: &Request| {
+        let sent: Vec<String> =
+            request.videos().map(|video| format!("file://{}", video.path.display())).collect();
+        let message = format!("http://me:secret@host/v1: cannot open {sent:?}");
+        ready(Err(BackendError::new(ErrorClass::BadRequest, message, 1)))
+    };
     let journal = |name: &str, config: RunConfig| {
         let workspace = Workspace { frames: Arc::new(CachedFrames::default()), ..world.workspace() };
         let run = world.run(&config, name);
-        runtime.block_on(evaluate(&run, &workspace, Arc::new(Repeats), Arc::new(()))).unwrap();
+        let backend = Arc::new(Answering("none", repeat));
+        world.block_on(evaluate(&run, &workspace, backend, Arc::new(()))).unwrap();
         std::fs::read_to_string(world.path(name).join(journal::JOURNAL)).unwrap()
     };
     let sent = journal("sent", RunConfig { channel: Some(Channel::Video), ..strict() });
@@ -296,10 +280,9 @@ fn a_run_that_was_begun_under_another_default_goes_on_under_its_own_profile() {
     let world = World::new();
     let begun = RunConfig { profile: Some(Profile::Paper), ..RunConfig::default() };
     let run = world.run(&begun, "run");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let stopped = Workspace { stop: watch::channel(true).1, ..world.workspace() };
     let answers = Arc::new(SaysA { refuses: false });
-    let outcome = runtime.block_on(evaluate(&run, &stopped, answers, Arc::new(()))).unwrap();
+    let outcome = world.block_on(evaluate(&run, &stopped, answers, Arc::new(()))).unwrap();
     assert_eq!((outcome.ended, outcome.records), (Ended::Interrupted, 0));
     let resumed = |config: RunConfig| {
         let run = world.run(&RunConfig { resume: true, ..config }, "run");
@@ -351,7 +334,6 @@ fn a_run_that_gained_samples_is_incomplete_until_they_are_there() {
     world.evaluate(&RunConfig { limit: Some(2), ..strict() }, "run").unwrap();
     let whole = RunConfig { resume: true, ..strict() };
     let run = world.run(&whole, "run");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let begun: Arc<Mutex<Vec<bool>>> = Arc::default();
     let (seen, path) = (Arc::clone(&begun), world.path("run"));
     let observer = Arc::new(move |event: Event<'_>| {
@@ -365,7 +347,7 @@ fn a_run_that_gained_samples_is_incomplete_until_they_are_there() {
     });
     let stopped = Workspace { stop: watch::channel(true).1, ..world.workspace() };
     let answers = Arc::new(SaysA { refuses: false });
-    let outcome = runtime.block_on(evaluate(&run, &stopped, answers, observer)).unwrap();
+    let outcome = world.block_on(evaluate(&run, &stopped, answers, observer)).unwrap();
     assert_eq!((outcome.records, outcome.expected, outcome.summary.complete), (2, 6, false));
     assert_eq!(*begun.lock().unwrap(), [true]);
     let (outcome, events) = world.evaluate(&whole, "run").unwrap();
@@ -429,8 +411,7 @@ fn a_backend_that_refuses_the_settings_leaves_no_run() {
     let run = world.run(&config, "run");
     let prepared = prepare(&run, &world.workspace()).unwrap();
     assert_eq!((prepared.task(), prepared.plan().nframes), ("made_up", 64));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let refused = runtime.block_on(prepared.run(Arc::new(SaysA { refuses: true }), Arc::new(())));
+    let refused = world.block_on(prepared.run(Arc::new(SaysA { refuses: true }), Arc::new(())));
     assert!(matches!(refused, Err(RunError::Refused(reason)) if reason == "no such setting"));
     assert!(!world.path("run").join(journal::MANIFEST).exists());
 }

@@ -124,9 +124,6 @@ impl Stored {
 
     /// As [`each`](Self::each), with what `prepare` makes of each part, on all cores; nothing is taken from the first that
     /// it refuses on.
-    ///
-    /// # Errors
-    /// As it; else what `prepare` returns.
     pub fn each_prepared<T, E: From<JournalError> + Send>(
         &self,
         prepare: impl Fn(&[Record]) -> Result<T, E> + Sync,

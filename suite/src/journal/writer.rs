@@ -28,9 +28,6 @@ pub(crate) fn same_run(dir: &Path, stored: &Manifest, wanted: &Manifest) -> Resu
 }
 
 /// Writes the derived summary of a run.
-///
-/// # Errors
-/// I/O.
 pub fn write_summary(dir: &Path, summary: &Summary) -> Result<(), JournalError> {
     #[derive(serde::Serialize)]
     struct Versioned<'a> {
@@ -42,9 +39,6 @@ pub fn write_summary(dir: &Path, summary: &Summary) -> Result<(), JournalError> 
 }
 
 /// Writes a file of a run directory so that it is there whole or not at all, also after a power cut.
-///
-/// # Errors
-/// I/O.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
     write_atomic(path, bytes).at(path, "cannot write")
 }
@@ -125,9 +119,6 @@ impl RunDir {
     }
 
     /// Continues the run of which manifest and `contents` were read: cuts a torn last line off.
-    ///
-    /// # Errors
-    /// I/O.
     pub fn resume(self, manifest: &Manifest, contents: &Contents) -> Result<Journal, JournalError> {
         let mut journal = self.open(manifest.id.clone())?;
         if contents.torn_bytes > 0 {
@@ -165,9 +156,6 @@ pub struct Journal {
 
 impl Journal {
     /// Starts a new run in a directory.
-    ///
-    /// # Errors
-    /// As of [`RunDir::lock`] and [`RunDir::create`].
     pub fn create(dir: &Path, manifest: &Manifest) -> Result<Self, JournalError> {
         RunDir::lock(dir)?.create(manifest)
     }

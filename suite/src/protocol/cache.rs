@@ -37,9 +37,6 @@ fn path(dir: &Path, name: &str) -> PathBuf {
 }
 
 /// Stores a protocol under its name and returns the file.
-///
-/// # Errors
-/// The file cannot be written.
 pub fn store(dir: &Path, protocol: &Protocol) -> Result<PathBuf, CacheError> {
     let path = path(dir, &protocol.name);
     let entry = Entry { hash: protocol.hash(), protocol: protocol.clone() };

@@ -44,9 +44,6 @@ const CODE_OPENING: [&str; 5] = ["question", "video_info", "width", "height", "f
 impl Protocol {
     /// Checks what the types do not: every name of a mode is one of [`Protocol::system`], every template can be
     /// filled, the tool can be called.
-    ///
-    /// # Errors
-    /// The first field that is wrong.
     pub fn check(&self) -> Result<(), InvalidProtocol> {
         if self.name.is_empty() {
             return Err(invalid("name", "expected a name, found an empty text"));

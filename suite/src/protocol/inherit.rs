@@ -109,9 +109,6 @@ pub(super) fn settle_instructions(protocol: &mut Protocol, own: &Map<String, Val
 }
 
 /// Refuses texts of a file that no request can have.
-///
-/// # Errors
-/// The first of them.
 pub(super) fn check_use(
     protocol: &Protocol,
     own: &Map<String, Value>,

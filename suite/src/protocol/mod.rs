@@ -190,9 +190,6 @@ impl Protocol {
     }
 
     /// The system text of a mode.
-    ///
-    /// # Errors
-    /// The protocol does not have the mode.
     pub fn system_text(&self, mode: &PromptMode) -> Result<&str, UnknownMode> {
         self.system.get(mode).map(String::as_str).ok_or_else(|| UnknownMode::of(self, mode))
     }

@@ -48,9 +48,6 @@ fn slot(what: &str) -> impl Fn(TemplateError) -> RenderError + '_ {
 
 /// The system text of a mode where calls travel by a dialect: under `native` the chat API says how a call
 /// is written, and the text does not.
-///
-/// # Errors
-/// The protocol does not have the mode.
 pub(crate) fn dialect_system_text<'a>(
     protocol: &'a Protocol,
     mode: &PromptMode,
@@ -163,18 +160,12 @@ fn instruction<'a>(protocol: &'a Protocol, mode: &PromptMode, switches: &Switche
 }
 
 /// The forced final answer of a question kind.
-///
-/// # Errors
-/// The protocol has none.
 pub fn force(protocol: &Protocol, kind: QuestionKind) -> Result<&Force, RenderError> {
     let missing = || no_text(protocol, format!("forced answer for {} questions", kind.text_keys()[0]));
     of_kind(&protocol.force, kind).ok_or_else(missing)
 }
 
 /// The text beside `n` frames of a crop.
-///
-/// # Errors
-/// The template asks for something else.
 pub fn crop_response(protocol: &Protocol, n: usize, start: f64, end: f64) -> Result<String, RenderError> {
     let (n, start, end) = (n.to_string(), fixed1(start), fixed1(end));
     protocol
@@ -184,17 +175,11 @@ pub fn crop_response(protocol: &Protocol, n: usize, start: f64, end: f64) -> Res
 }
 
 /// The response to a crop that failed.
-///
-/// # Errors
-/// The template asks for something else.
 pub fn crop_error(protocol: &Protocol, start: f64, end: f64, reason: &str) -> Result<String, RenderError> {
     crop_error_by(&protocol.crop_error, start, end, reason)
 }
 
 /// The same by another text than the protocol's own.
-///
-/// # Errors
-/// The template asks for something else.
 pub fn crop_error_by(template: &Template, start: f64, end: f64, reason: &str) -> Result<String, RenderError> {
     let (start, end) = (fixed1(start), fixed1(end));
     let values = [("start", start.as_str()), ("end", end.as_str()), ("reason", reason)];
@@ -202,9 +187,6 @@ pub fn crop_error_by(template: &Template, start: f64, end: f64, reason: &str) ->
 }
 
 /// Why a call cannot be run, in the protocol's words.
-///
-/// # Errors
-/// The template asks for something else.
 pub fn call_reason(protocol: &Protocol, error: &CallError) -> Result<String, RenderError> {
     let tool = &protocol.tool;
     match error {
@@ -216,25 +198,16 @@ pub fn call_reason(protocol: &Protocol, error: &CallError) -> Result<String, Ren
 }
 
 /// The response to a call that could not be understood.
-///
-/// # Errors
-/// The template asks for something else.
 pub fn call_error(protocol: &Protocol, reason: &str) -> Result<String, RenderError> {
     protocol.call_error.render(&[("reason", reason)]).map_err(slot("call error"))
 }
 
 /// Frames as parts of a message, each after its label where the protocol has labels.
-///
-/// # Errors
-/// The template asks for something else.
 pub fn frame_parts(protocol: &Protocol, images: &[Arc<Image>]) -> Result<Vec<Part>, RenderError> {
     labelled(protocol, images.iter().map(|image| (image, image.origin.map(|origin| origin.time))))
 }
 
 /// The same with the times that are shown, in seconds; a frame without one has no label.
-///
-/// # Errors
-/// The template asks for something else.
 pub fn labelled<'a>(
     protocol: &Protocol,
     frames: impl Iterator<Item = (&'a Arc<Image>, Option<f64>)>,
@@ -287,9 +260,6 @@ fn clock(seconds: f64) -> String {
 }
 
 /// Prompt of a sub-agent about the frames of its window.
-///
-/// # Errors
-/// The template asks for something else.
 pub fn subagent_prompt(
     protocol: &Protocol,
     sample: &Sample,
@@ -312,9 +282,6 @@ pub fn subagent_prompt(
 }
 
 /// The response that carries a sub-agent's summary.
-///
-/// # Errors
-/// The template asks for something else.
 pub fn subagent_response(
     protocol: &Protocol,
     start: f64,

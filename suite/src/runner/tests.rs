@@ -1,23 +1,13 @@
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
-
 use super::*;
-use crate::backend::{Backend, BackendError, BackendInfo, Completion, ErrorClass, Request};
-use crate::fixtures::{NO_TOOLS, Squares, failed, manifest, plan, record, sample};
+use crate::backend::{BackendError, ErrorClass, Request};
+use crate::fixtures::{Answering, NO_TOOLS, Squares, failed, manifest, plan, record, sample};
 use crate::plan::RunPlan;
 use crate::profile::Profile;
 use crate::protocol::native;
 use crate::record::ModelCall;
-
-/// Fails the samples whose uid begins with `bad`; all others wait for ever. Counts calls in flight.
-struct Failing {
-    class: ErrorClass,
-    in_flight: Arc<AtomicUsize>,
-}
 
 struct InFlight(Arc<AtomicUsize>);
 
@@ -27,32 +17,27 @@ impl Drop for InFlight {
     }
 }
 
-impl Backend for Failing {
-    fn describe(&self) -> BackendInfo {
-        BackendInfo { name: "failing".into(), model: "none".into(), details: BTreeMap::new() }
-    }
-
-    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
-        async move {
-            if request.id.sample.starts_with("bad") {
-                return Err(BackendError::new(self.class, "made up", 1));
-            }
-            self.in_flight.fetch_add(1, Ordering::SeqCst);
-            let _call = InFlight(Arc::clone(&self.in_flight));
-            std::future::pending().await
-        }
-        .boxed()
-    }
-}
-
-/// Runs samples of these uids; how it ended, records, and calls in flight a moment later.
+/// Runs samples of these uids, of which those that begin with `bad` fail and all others wait for ever; how it ended,
+/// records, and calls in flight a moment later.
 async fn run_all(class: ErrorClass, uids: Vec<String>, concurrency: usize) -> (Ended, usize, usize) {
     let dir = tempfile::tempdir().unwrap();
     let video = dir.path().join("clip.mp4");
     std::fs::write(&video, "x").unwrap();
     let in_flight = Arc::new(AtomicUsize::new(0));
+    let calls = Arc::clone(&in_flight);
+    let backend = Answering("none", move |request: &Request| {
+        let (fails, calls) = (request.id.sample.starts_with("bad"), Arc::clone(&calls));
+        async move {
+            if fails {
+                return Err(BackendError::new(class, "made up", 1));
+            }
+            calls.fetch_add(1, Ordering::SeqCst);
+            let _call = InFlight(calls);
+            std::future::pending().await
+        }
+    });
     let agent = Agent {
-        backend: Arc::new(Failing { class, in_flight: Arc::clone(&in_flight) }),
+        backend: Arc::new(backend),
         protocol: Arc::new(native::protocol()),
         protocol_hash: "p".into(),
         reference: NO_TOOLS,

@@ -3,6 +3,15 @@
 //! One module for each kind of question, each a list of named rules; the table at its function says what a rule takes and
 //! what it must not take. `suite/tests/replies/` holds replies with the reading that a person gives them.
 
+/// A static pattern, compiled where it is first used.
+macro_rules! pattern {
+    ($(#[$doc:meta])* $vis:vis $name:ident = $pattern:expr) => {
+        $(#[$doc])*
+        $vis static $name: std::sync::LazyLock<regex::Regex> =
+            std::sync::LazyLock::new(|| regex::Regex::new($pattern).expect("literal pattern"));
+    };
+}
+
 mod choice;
 mod interval;
 mod leads;

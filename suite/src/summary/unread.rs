@@ -27,7 +27,6 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// Counts a record.
     pub(super) fn add(&mut self, record: &Record) {
         self.of += usize::from(record.score.outcome != Outcome::Error);
         if record.score.outcome != Outcome::Unparsed {

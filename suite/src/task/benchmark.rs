@@ -40,9 +40,6 @@ pub trait IntoSample: DeserializeOwned {
 }
 
 /// [`ReadRow`] of a struct of columns.
-///
-/// # Errors
-/// As [`PublishedRow::read`] and [`IntoSample::into_sample`].
 pub fn read<R: IntoSample>(cx: &RowContext<'_>) -> Result<Option<Sample>, DataError> {
     cx.published.read::<R>()?.into_sample(cx)
 }
@@ -124,7 +121,6 @@ impl Benchmark {
         }
     }
 
-    /// The task of a file.
     pub(super) fn of_file(description: Description, folder: PathBuf) -> Self {
         Self { description: OnceLock::from(description), folder: Some(folder), ..Self::described("") }
     }

@@ -62,7 +62,6 @@ pub struct Doubtful {
     pub source: String,
 }
 
-/// The file as it is written.
 #[derive(Deserialize)]
 struct Written {
     name: String,

@@ -72,9 +72,6 @@ impl Decoding {
     }
 
     /// Writes the results for the next time.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn keep(&self) -> io::Result<()> {
         self.write(&self.kept())
     }

@@ -7,7 +7,6 @@ use serde::Deserialize;
 use super::RowContext;
 use crate::data::DataError;
 
-/// Kind of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AnswerKind {
@@ -49,7 +48,6 @@ impl AnswerKinds {
         self.all().contains(&kind)
     }
 
-    /// The kind of one row.
     pub(super) fn of(&self, cx: &RowContext<'_>) -> Result<AnswerKind, DataError> {
         match self {
             Self::One(kind) => Ok(*kind),

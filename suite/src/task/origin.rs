@@ -10,7 +10,6 @@ use crate::profile::Profile;
 use crate::sample::{self, Sample};
 
 impl Benchmark {
-    /// Origin of rows.
     pub(super) fn origin(&self, rows: &[JsonRow], read: &[ReadSample], profile: Profile) -> Origin {
         let spec = self.spec();
         let samples: Vec<&Sample> =

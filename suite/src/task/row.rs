@@ -36,7 +36,6 @@ impl RowContext<'_> {
         RowContext { published: PublishedRow { value, ..self.published }, ..*self }
     }
 
-    /// One cell as text.
     pub(super) fn text(&self, column: &str) -> Result<String, DataError> {
         match self.published.column::<Value>(column)? {
             Value::String(text) => Ok(text),
@@ -52,9 +51,6 @@ impl RowContext<'_> {
     }
 
     /// A published path, relative to a data folder.
-    ///
-    /// # Errors
-    /// As [`PublishedRow::stays_inside`].
     pub fn path(&self, column: &str, path: &str) -> Result<PathBuf, DataError> {
         self.published.stays_inside(column, path)?;
         Ok(PathBuf::from(path))

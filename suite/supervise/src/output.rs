@@ -18,9 +18,6 @@ pub fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// How a program ended, and at most `max_bytes` of each of its outputs; `None` where it was killed, as by [`wait`].
-///
-/// # Errors
-/// It cannot be started or read.
 pub fn output(
     command: &mut Command,
     max_bytes: u64,

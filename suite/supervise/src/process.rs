@@ -62,9 +62,6 @@ impl Process {
     }
 
     /// As [`Process::start`]; counts the lines of its output that hold each of some texts, see [`Process::count`].
-    ///
-    /// # Errors
-    /// As [`Process::start`].
     pub fn start_counting(
         name: &str,
         command: &Command,

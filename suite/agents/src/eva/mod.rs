@@ -6,9 +6,8 @@
 pub mod selection;
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
-use paravt_python::{literal_regex, strip};
+use paravt_python::{pattern, strip};
 use paravt_suite::agent::Reference;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::{
@@ -23,7 +22,6 @@ use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
 use paravt_upstream::import::parts::{Parts, protocol, slot, text};
 use paravt_upstream::import::{ImportError, Pinned, Release, Text, Texts};
-use regex::Regex;
 use serde_json::Value;
 
 use crate::agent::{Agent, choice};
@@ -129,8 +127,7 @@ impl Scorer for Eva {
 
 /// The answer of a reply, which ends the conversation; empty for none.
 pub fn answer(reply: &str) -> &str {
-    static STATED: LazyLock<Regex> =
-        LazyLock::new(|| literal_regex(r"(?s)[Aa]nswer[\.:\s]\s*(\w)(?:\W.{0,100}|)\n?\z"));
+    pattern! { STATED = r"(?s)[Aa]nswer[\.:\s]\s*(\w)(?:\W.{0,100}|)\n?\z" }
     let tagged = between(reply, "<answer>", "</answer>").next().map_or("", strip);
     if !tagged.is_empty() {
         return tagged;

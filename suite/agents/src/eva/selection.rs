@@ -1,11 +1,8 @@
 //! EVA's calls: their arguments, their budget of tokens, times and sizes of their frames (`eval-eva.py` and
 //! `select_frame_fallback.py`).
 
-use std::sync::LazyLock;
-
-use paravt_python::{PyValue, float, linspace, literal_regex, loads, strip};
+use paravt_python::{PyValue, float, linspace, loads, pattern, strip};
 use paravt_suite::text::between;
-use regex::Regex;
 
 /// Pixels of a visual token's side.
 const PATCH: f64 = 28.0;
@@ -17,9 +14,7 @@ pub fn tool_call(reply: &str) -> Option<&str> {
 
 /// Arguments of all calls in the body of a `<tool_call>`, as written. A call is an object whose first key is `tool`.
 pub fn arguments(body: &str) -> Vec<&str> {
-    static CALL: LazyLock<Regex> = LazyLock::new(|| {
-        literal_regex(r#"(?s)\{\s*"tool":\s*"frame_select",\s*"(?:arguments|parameters)":\s*(\{.*?\})\s*\}"#)
-    });
+    pattern! { CALL = r#"(?s)\{\s*"tool":\s*"frame_select",\s*"(?:arguments|parameters)":\s*(\{.*?\})\s*\}"# }
     CALL.captures_iter(body).map(|found| found.extract::<1>().1[0]).collect()
 }
 
@@ -43,7 +38,6 @@ pub struct Select {
 /// Why a call gives no frames. Where all calls of a turn fail, the conversation ends with these names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
-    /// The arguments are not JSON.
     #[error("arguments_not_json")]
     NotJson,
     /// Start or end is absent.
@@ -62,9 +56,6 @@ pub enum SelectError {
 }
 
 /// Reads the arguments of one call.
-///
-/// # Errors
-/// As the release names them.
 pub fn select(arguments: &str) -> Result<Select, SelectError> {
     let values = loads(arguments).map_err(|_| SelectError::NotJson)?;
     let (Some(start), Some(end)) = (values.get("start_time"), values.get("end_time")) else {

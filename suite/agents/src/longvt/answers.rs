@@ -3,16 +3,14 @@
 //! What the release hands to `math_verify` or to a judge when the rules find no match is not repeated.
 
 use std::cmp::Reverse;
-use std::sync::LazyLock;
 
-use paravt_python::{literal_regex, strip};
+use paravt_python::{pattern, strip};
 use paravt_suite::text::between;
-use regex::Regex;
 
 /// The answer in the text of all turns (`extract_anwser_tag`): the first `<answer>`, even an empty one; the last
 /// `\boxed{…}`; the number at the end of the last line that ends with one.
 pub fn answer(text: &str) -> &str {
-    static NUMBER: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"(?:\A|\W)(\d+(?:\.\d+)?)\s*\.?\s*\z"));
+    pattern! { NUMBER = r"(?:\A|\W)(\d+(?:\.\d+)?)\s*\.?\s*\z" }
     if let Some(tagged) = between(text, "<answer>", "</answer>").next() {
         return tagged;
     }
@@ -59,7 +57,6 @@ pub fn is_right(answer: &str, gold: &str) -> bool {
     within(answer, gold) || within(gold, answer) || strip(answer) == strip(gold)
 }
 
-/// Letters of options.
 const LETTERS: std::ops::RangeInclusive<char> = 'A'..='H';
 
 /// Words that an answer follows: a letter anywhere behind their first occurrence counts.

@@ -411,9 +411,6 @@ pub enum CropError {
 }
 
 /// Whether the server crops a window of a video of `duration` seconds, which is its number of frames by their rate.
-///
-/// # Errors
-/// The first rule that it breaks.
 pub fn check_crop(start: f64, end: f64, duration: f64) -> Result<(), CropError> {
     match () {
         () if start < 0.0 => Err(CropError::Negative),

@@ -19,9 +19,6 @@ pub struct Grounding {
 }
 
 /// The last `<grounding>` of a reply (`extract_grounding_info`).
-///
-/// # Errors
-/// Python's exception, which the model is shown.
 pub fn grounding(reply: &str) -> Result<Grounding, String> {
     let absent = || format!("No grounding content found in response: {reply}");
     let body = strip(between(reply, "<grounding>", "</grounding>").last().ok_or_else(absent)?);
@@ -78,9 +75,6 @@ pub fn overview(total: usize, fps: f64, rate: f64, limit: usize) -> Sampled {
 }
 
 /// Frames of a call: two a second, from 4 to 768 (`calculate_video_frame_range`, `smart_nframes`).
-///
-/// # Errors
-/// Python's exception, which the model is shown.
 pub fn clip(start: f64, end: f64, total: usize, fps: f64) -> Result<Sampled, String> {
     let duration = total as f64 / fps;
     if start >= duration {

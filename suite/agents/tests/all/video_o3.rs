@@ -22,7 +22,6 @@ fn grounding(segment: &str, sampling: &str) -> String {
     format!("<grounding>{{\"temporal_segment\": {segment}, \"sampling_strategy\": \"{sampling}\"}}")
 }
 
-/// The frames of a message.
 fn frames(request: &Request, message: usize) -> &Frames {
     let Content::Parts(parts) = &request.messages[message].content else { panic!("a text") };
     let frames = parts.iter().find_map(|part| match part {

@@ -18,12 +18,11 @@ use paravt_suite::protocol::{PromptMode, Protocol, cache, file, native};
 use paravt_suite::task::Task as _;
 use paravt_upstream::import::{self, Release};
 use paravt_upstream::paravt;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::{Exit, OrPreflight as _};
 use crate::failure;
 use crate::launch;
-use crate::signals;
+use crate::signals::{self, Arrivals, Signal};
 
 /// Flags of `protocol`.
 #[derive(clap::Args)]
@@ -192,7 +191,6 @@ pub(crate) fn stored(release: &Release) -> anyhow::Result<Option<Protocol>> {
     Ok(release.stored(&dir)?)
 }
 
-/// The protocol of a name.
 fn of_name(name: Named) -> anyhow::Result<Protocol> {
     match name {
         Named::Native => Ok(native::protocol()),
@@ -219,7 +217,6 @@ fn argument(release: &Release) -> String {
     if release.name == paravt::import::RELEASE.name { String::new() } else { format!(" {}", release.name) }
 }
 
-/// The protocol of a choice.
 pub(crate) fn choose(choice: &ProtocolChoice) -> anyhow::Result<Arc<Protocol>> {
     let protocol = match choice {
         ProtocolChoice::Named(name) => of_name(*name)?,
@@ -312,13 +309,9 @@ fn read_files(release: &Release, from: &str) -> anyhow::Result<Option<import::Fi
     let runtime = launch::runtime()?;
     let stopped = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stopped);
-    let mut interrupt = runtime.block_on(async { signal(SignalKind::interrupt()) })?;
-    let mut terminate = runtime.block_on(async { signal(SignalKind::terminate()) })?;
+    let mut arrivals = runtime.block_on(async { Arrivals::new(&Signal::ALL) })?;
     runtime.spawn(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
+        arrivals.next().await;
         flag.store(true, Ordering::Relaxed);
     });
     let files = import::read_files_until(release, from, &|| stopped.load(Ordering::Relaxed));

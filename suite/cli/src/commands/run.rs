@@ -31,6 +31,7 @@ use crate::exit::{Exit, OrPreflight as _};
 use crate::failure::Continue;
 use crate::launch::{self, Ending};
 use crate::registry::{BackendArgs, DataArgs, TaskFiles};
+use crate::signals::Signal;
 
 /// Flags of `run`.
 #[derive(clap::Args)]
@@ -227,7 +228,6 @@ impl DispatchArgs {
 }
 
 impl PlanArgs {
-    /// The flags as a configuration.
     pub(crate) fn config(&self, request: &RequestFlags) -> anyhow::Result<RunConfig> {
         Ok(RunConfig {
             profile: self.profile,
@@ -406,7 +406,11 @@ pub(crate) fn execute_on(
         }
         return Ok(Exit::Ok.into());
     }
-    workspace.stop = launch::stopped_by_ctrl_c(&runtime);
+    workspace.stop = launch::stopped(
+        &runtime,
+        &[Signal::Interrupt],
+        "stopping after the samples in flight; press Ctrl-C again to abort them (completed samples are saved)",
+    );
     let prepared = launch::prepare(runs, &workspace)?;
     runtime.block_on(async {
         let mut engines = Vec::new();

@@ -5,9 +5,8 @@
 //! (`ci/compare/wire` makes that environment) it is asked afresh, and PARAVT_UPDATE=1 writes them.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::files::{crop, ffmpeg, outcome, reference};
+use crate::files::{crop, ffmpeg, outcome, reference, remux};
 use paravt_media::{Frame, Reader, Sampling, VideoFile, VideoRequest};
 use serde_json::{Value, json};
 
@@ -29,13 +28,7 @@ fn videos(dir: &Path) -> Vec<PathBuf> {
         for cut in CUTS {
             for container in ["mp4", "mov"] {
                 let path = dir.join(format!("{name}-{cut}.{container}"));
-                let status = Command::new("ffmpeg")
-                    .args(["-loglevel", "error", "-y", "-ss", cut, "-i"])
-                    .arg(&whole)
-                    .args(["-c", "copy"])
-                    .arg(&path)
-                    .status();
-                assert!(status.unwrap().success(), "{}", path.display());
+                remux(&whole, &path, &format!("-ss {cut}"), "");
                 found.push(path);
             }
         }

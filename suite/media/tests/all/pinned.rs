@@ -5,26 +5,13 @@
 //! are compared too, and PARAVT_UPDATE=1 writes the vectors.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::files::{MEAN_DIFFERENCE, crop, outcome, reference, rotate, uneven, worst_difference};
+use crate::files::{MEAN_DIFFERENCE, crop, outcome, reference, remux, rotate, uneven, worst_difference};
 use paravt_media::{MediaError, Reader, Sampled, VideoRequest, fetch_video};
 use serde_json::{Value, json};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
-}
-
-fn copied(from: &Path, to: &Path, options: &[&str]) {
-    let status = Command::new("ffmpeg")
-        .args(["-loglevel", "error", "-y"])
-        .args(options)
-        .arg("-i")
-        .arg(from)
-        .args(["-c", "copy"])
-        .arg(to)
-        .status();
-    assert!(status.unwrap().success(), "{}", to.display());
 }
 
 /// Files by name; their frames' times follow from the options alone.
@@ -46,8 +33,8 @@ fn videos(dir: &Path) -> Vec<(String, PathBuf)> {
         uneven(&at(name), "25", 400, &options);
     }
     uneven(&at("late.mkv"), "24", 400, &["-output_ts_offset", "2.5"]);
-    copied(&at("b-frames.mp4"), &at("edit-list.mp4"), &["-ss", "1.3"]);
-    copied(&at("b-frames.mp4"), &at("sound.mkv"), &["-f", "lavfi", "-i", "sine=duration=16"]);
+    remux(&at("b-frames.mp4"), &at("edit-list.mp4"), "-ss 1.3", "");
+    remux(&at("b-frames.mp4"), &at("sound.mkv"), "-f lavfi -i sine=duration=16", "");
     rotate(&at("24.mp4"), &at("turned.mp4"), 90);
     let mut found: Vec<(String, PathBuf)> = std::fs::read_dir(dir)
         .unwrap()

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::files::{MEAN_DIFFERENCE, crop, differences, ffmpeg, outcome, reference, rotate, uneven};
+use crate::files::{MEAN_DIFFERENCE, crop, differences, ffmpeg, outcome, reference, remux, rotate, uneven};
 use paravt_media::{MediaError, Sampling, VideoFile, VideoRequest, fetch_video};
 use serde_json::{Value, json};
 
@@ -32,117 +32,44 @@ const VIDEOS: [&str; 19] = [
     "vp9.webm",
 ];
 
+const X264: &str = "-c:v libx264 -preset veryfast -pix_fmt yuv420p";
+/// Name, size, rate, seconds and options, those of an encoder of its own or behind [`X264`].
+const MADE: [(&str, &str, &str, u32, &str); 14] = [
+    ("h264.mp4", "640x360", "30", 30, "-g 250"),
+    ("opengop.mp4", "320x240", "25", 20, "-g 50 -bf 3 -x264-params open-gop=1"),
+    ("hevc.mp4", "320x240", "25", 16, HEVC),
+    ("vp9.webm", "320x240", "24", 10, "-c:v libvpx-vp9 -deadline realtime -cpu-used 8 -g 60"),
+    ("odd.mp4", "427x241", "30", 8, "-c:v libx264 -preset veryfast -pix_fmt yuv444p"),
+    ("tenbit.mp4", "320x240", "25", 8, "-c:v libx264 -preset veryfast -pix_fmt yuv420p10le"),
+    ("bt709.mp4", "640x360", "25", 8, BT709),
+    ("fullrange.mp4", "320x240", "25", 8, "-c:v libx264 -preset veryfast -pix_fmt yuvj420p -color_range pc"),
+    // Two of five frames fall out: frame times are uneven.
+    ("vfr.mp4", "320x240", "30", 20, "-vf select='not(eq(mod(n,5),1))*not(eq(mod(n,5),2))' -vsync vfr"),
+    ("one.mp4", "320x240", "25", 1, "-frames:v 1"),
+    ("short.mp4", "320x240", "25", 1, ""),
+    ("bframes.mkv", "320x240", "25", 12, "-bf 4 -g 100"),
+    ("mpeg4.avi", "320x240", "25", 10, "-c:v mpeg4 -g 40 -bf 2"),
+    ("large.mp4", "1280x720", "25", 6, ""),
+];
+const HEVC: &str = "-c:v libx265 -preset ultrafast -x265-params log-level=none:keyint=60 -pix_fmt yuv420p";
+const BT709: &str = "-colorspace bt709 -color_primaries bt709 -color_trc bt709 -color_range tv";
+
 fn make_videos(dir: &Path) {
     let at = |name: &str| dir.join(name);
-    let x264 = ["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p"];
-    let with = |extra: &[&'static str]| [&x264[..], extra].concat();
-    ffmpeg(&at("h264.mp4"), "640x360", "30", 30, &with(&["-g", "250"]));
-    ffmpeg(
-        &at("opengop.mp4"),
-        "320x240",
-        "25",
-        20,
-        &with(&["-g", "50", "-bf", "3", "-x264-params", "open-gop=1"]),
-    );
-    ffmpeg(
-        &at("hevc.mp4"),
-        "320x240",
-        "25",
-        16,
-        &[
-            "-c:v",
-            "libx265",
-            "-preset",
-            "ultrafast",
-            "-x265-params",
-            "log-level=none:keyint=60",
-            "-pix_fmt",
-            "yuv420p",
-        ],
-    );
-    ffmpeg(
-        &at("vp9.webm"),
-        "320x240",
-        "24",
-        10,
-        &["-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-g", "60"],
-    );
-    ffmpeg(
-        &at("odd.mp4"),
-        "427x241",
-        "30",
-        8,
-        &["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv444p"],
-    );
-    ffmpeg(
-        &at("tenbit.mp4"),
-        "320x240",
-        "25",
-        8,
-        &["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p10le"],
-    );
-    ffmpeg(
-        &at("bt709.mp4"),
-        "640x360",
-        "25",
-        8,
-        &with(&[
-            "-colorspace",
-            "bt709",
-            "-color_primaries",
-            "bt709",
-            "-color_trc",
-            "bt709",
-            "-color_range",
-            "tv",
-        ]),
-    );
-    ffmpeg(
-        &at("fullrange.mp4"),
-        "320x240",
-        "25",
-        8,
-        &["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuvj420p", "-color_range", "pc"],
-    );
-    // Two of five frames fall out: frame times are uneven.
-    ffmpeg(
-        &at("vfr.mp4"),
-        "320x240",
-        "30",
-        20,
-        &with(&["-vf", "select='not(eq(mod(n,5),1))*not(eq(mod(n,5),2))'", "-vsync", "vfr"]),
-    );
-    ffmpeg(&at("one.mp4"), "320x240", "25", 1, &with(&["-frames:v", "1"]));
-    ffmpeg(&at("short.mp4"), "320x240", "25", 1, &with(&[]));
-    ffmpeg(&at("bframes.mkv"), "320x240", "25", 12, &with(&["-bf", "4", "-g", "100"]));
-    ffmpeg(&at("mpeg4.avi"), "320x240", "25", 10, &["-c:v", "mpeg4", "-g", "40", "-bf", "2"]);
-    ffmpeg(&at("large.mp4"), "1280x720", "25", 6, &with(&[]));
-    let copy = |from: &str, to: &str, options: &[&str]| {
-        let status = Command::new("ffmpeg")
-            .args(["-loglevel", "error", "-y"])
-            .args(options)
-            .arg("-i")
-            .arg(at(from))
-            .args(["-c", "copy"])
-            .arg(at(to))
-            .status();
-        assert!(status.unwrap().success());
-    };
+    for (name, size, rate, seconds, options) in MADE {
+        let encoder = if options.starts_with("-c:v") { "" } else { X264 };
+        let options = [encoder, options].map(str::split_whitespace).into_iter().flatten();
+        ffmpeg(&at(name), size, rate, seconds, &options.collect::<Vec<_>>());
+    }
     rotate(&at("bt709.mp4"), &at("rotated.mp4"), 90);
     rotate(&at("bt709.mp4"), &at("upsidedown.mp4"), 180);
     // Cut at a time between key frames: an edit list hides what lies before it.
-    copy("h264.mp4", "editlist.mp4", &["-ss", "3.3"]);
+    remux(&at("h264.mp4"), &at("editlist.mp4"), "-ss 3.3", "");
     // A matroska file whose end, cues included, is missing.
     let whole = std::fs::read(at("bframes.mkv")).unwrap();
     std::fs::write(at("nocues.mkv"), &whole[..whole.len() * 2 / 3]).unwrap();
     // An mp4 whose media data ends half-way while its index says otherwise.
-    let status = Command::new("ffmpeg")
-        .args(["-loglevel", "error", "-y", "-i"])
-        .arg(at("h264.mp4"))
-        .args(["-c", "copy", "-movflags", "+faststart"])
-        .arg(at("faststart.mp4"))
-        .status();
-    assert!(status.unwrap().success());
+    remux(&at("h264.mp4"), &at("faststart.mp4"), "", "-movflags +faststart");
     let whole = std::fs::read(at("faststart.mp4")).unwrap();
     std::fs::write(at("truncated.mp4"), &whole[..whole.len() / 2]).unwrap();
 }

@@ -85,10 +85,9 @@ fn a_repeated_run_has_each_sample_so_often_and_shards_of_it_merge() {
 fn a_video_that_is_not_decoded_in_time_has_lost_its_frames_and_is_counted() {
     let world = World::new();
     let workspace = Workspace { frames: Arc::new(CachedFrames::within(Duration::ZERO)), ..world.workspace() };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let run = world.run(&strict(), "late");
     let backend = Arc::new(SaysA { refuses: false });
-    let outcome = runtime.block_on(evaluate(&run, &workspace, backend, Arc::new(()))).unwrap();
+    let outcome = world.block_on(evaluate(&run, &workspace, backend, Arc::new(()))).unwrap();
     assert_eq!((outcome.summary.n_decode_timeouts, outcome.failed), (6, 6));
     for record in world.records("late") {
         let error = record.error.unwrap();

@@ -37,9 +37,6 @@ pub fn opening(
 }
 
 /// The system text of a try (from 0), where it is not that of the mode.
-///
-/// # Errors
-/// The template asks for something else.
 pub fn system_of_try(
     frame_loop: &FrameLoop,
     policy: &FramePolicy,
@@ -51,9 +48,6 @@ pub fn system_of_try(
 }
 
 /// The first user message of an agent that writes code.
-///
-/// # Errors
-/// The template asks for something else.
 pub fn code_opening(
     agent_loop: &AgentLoop,
     question: &str,
@@ -66,9 +60,6 @@ pub fn code_opening(
 }
 
 /// The text of that message without a sample: its slots by their names, an image as `[image]`.
-///
-/// # Errors
-/// The template asks for something else.
 pub fn code_opening_text(agent_loop: &AgentLoop, question: &str) -> Result<String, RenderError> {
     let slots = ["video_info", "width", "height"].map(|name| (name, format!("{{{name}}}")));
     let values = slots.iter().map(|(name, text)| (*name, text.as_str()));
@@ -77,9 +68,6 @@ pub fn code_opening_text(agent_loop: &AgentLoop, question: &str) -> Result<Strin
 }
 
 /// The message with the frames of a turn's calls in an agent's own loop; `turn` is the one that answers it.
-///
-/// # Errors
-/// As [`opening`].
 pub fn frames_response(
     protocol: &Protocol,
     frame_loop: &FrameLoop,
@@ -96,9 +84,6 @@ pub fn frames_response(
 }
 
 /// The message with the video of a call; `turn` counts the calls from 1.
-///
-/// # Errors
-/// As [`opening`].
 pub fn clip_response(
     template: &Template,
     turn: usize,

@@ -9,17 +9,13 @@ mod lists;
 mod sentences;
 mod statements;
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use self::alone::short;
 use self::implied::implied;
 use self::json::in_json;
 use self::statements::last_statement;
 use super::leads::TAKEN_BACK;
 use super::options::{Options, words};
-use super::reply::{Reply, json, regex};
+use super::reply::{Reply, json};
 use crate::reference::Tag;
 
 /// What stands at a place of a reply.
@@ -81,8 +77,8 @@ fn in_tag(rule: &'static str) -> &'static str {
 }
 
 fn read(reply: &Reply, options: &Options) -> Said {
-    static DIALOGUE: LazyLock<Regex> = LazyLock::new(|| regex(r"(?m)^Q\d*:"));
-    static REPLY: LazyLock<Regex> = LazyLock::new(|| regex(r"(?m)^A\d*:"));
+    pattern! { DIALOGUE = r"(?m)^Q\d*:" }
+    pattern! { REPLY = r"(?m)^A\d*:" }
     if DIALOGUE.is_match(&reply.text) {
         let text = REPLY.replace_all(&reply.text, "Answer:").into_owned();
         return last_statement(&text, options);
@@ -121,9 +117,7 @@ fn contradicts(statement: Said, letter: char) -> bool {
 
 /// Whether a text is several options and nothing else: letters, letters with their texts, or texts.
 fn is_several(text: &str, options: &Options) -> bool {
-    static JOINED: LazyLock<Regex> = LazyLock::new(|| {
-        regex(r"^[(\[]?[A-Z][)\]]?[、,，和与/&]\s*[(\[]?[A-Z][)\]]?\s*都(?:对|對|是?正确|是?正確|可以|符合)")
-    });
+    pattern! { JOINED = r"^[(\[]?[A-Z][)\]]?[、,，和与/&]\s*[(\[]?[A-Z][)\]]?\s*都(?:对|對|是?正确|是?正確|可以|符合)" }
     if text.contains(['✓', '✔', '✅', '☑', '✗', '✘', '❌']) {
         return false;
     }

@@ -1,13 +1,12 @@
 //! The interval of a video that a reply names.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::Value;
 
 use super::leads::{CONDITION, NEGATED, OTHERS, REFUSED, TAKEN_BACK};
-use super::reply::{BOX, Reply, close_after, close_before, json, plain, regex, sentence_before};
+use super::reply::{BOX, Reply, close_after, close_before, json, plain, sentence_before};
 use super::times::{Figure, FigureKind, figures};
 use crate::reference::Tag;
 use crate::span::TimeSpan;
@@ -157,7 +156,7 @@ fn factor(word: &str) -> Option<f64> {
 
 /// The interval of running text.
 fn in_text(text: &str) -> Option<(TimeSpan, &'static str)> {
-    static ORDINAL: LazyLock<Regex> = LazyLock::new(|| regex(r"(\d)(?:st|nd|rd|th)\b"));
+    pattern! { ORDINAL = r"(\d)(?:st|nd|rd|th)\b" }
     let text = &without_numbers(&ORDINAL.replace_all(text, "$1")).replace('_', " ");
     let figures: Vec<Figure> =
         figures(text).into_iter().map(|figure| with_unit_before(text, figure)).collect();
@@ -202,15 +201,10 @@ fn line_of(text: &str, at: usize) -> &str {
 
 /// Two figures with a joint between them.
 fn ranges<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<Item = Pair> + 'a {
-    static JOINT: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r#"^(?:-(?:й|я|ю|го|му|ей)\b|\s*in\b|[\s-]*(?i:second|minute)?\s*(?i:marks?)|\s*\((?i:start|begin\w*)\))?[\s\])>"',]*(?:-{1,3}>?|…|\.{2,3}|–|—|−|‐|‑|~|〜|∼|→|⇒|=>|(?i:(?:until|till|to) the (?:very )?end(?: of the (?:video|clip))?,? at|up until|up to|to|until|till|through|thru|and|bis zu|bis|und|jusqu'à|jusqu’à|à|au|hasta|al|a|y|et|até|e|fino a|to about|до|по|и)\b|至|到|から|부터|에서|よ?り)[\s\[(<"']*(?:(?i:about|around|approximately|roughly|approx\.?|circa|ca\.|ungefähr|etwa|environ|the|vers|las|los|la|les|le|el|il|sekunden?|seconds?|secondes?|segundos?|secondo|secondi|minutes?|minuten?|minutos?|minuto|min|sec|t\s*=)\s*|第|约|約|~)*[\s\[(<"']*$"#,
-        )
-    });
-    static COMMA: LazyLock<Regex> = LazyLock::new(|| regex(r#"^[\s"'>]*[,;/|]?[\s"'<]*$"#));
-    static AND: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:and|und|y|et|e|и)\b"));
-    static BETWEEN: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(?i)\b(?:between|zwischen|entre|tra|fra|между|from|von)\b[^.\n\d]{0,40}$"));
+    pattern! { JOINT = r#"^(?:-(?:й|я|ю|го|му|ей)\b|\s*in\b|[\s-]*(?i:second|minute)?\s*(?i:marks?)|\s*\((?i:start|begin\w*)\))?[\s\])>"',]*(?:-{1,3}>?|…|\.{2,3}|–|—|−|‐|‑|~|〜|∼|→|⇒|=>|(?i:(?:until|till|to) the (?:very )?end(?: of the (?:video|clip))?,? at|up until|up to|to|until|till|through|thru|and|bis zu|bis|und|jusqu'à|jusqu’à|à|au|hasta|al|a|y|et|até|e|fino a|to about|до|по|и)\b|至|到|から|부터|에서|よ?り)[\s\[(<"']*(?:(?i:about|around|approximately|roughly|approx\.?|circa|ca\.|ungefähr|etwa|environ|the|vers|las|los|la|les|le|el|il|sekunden?|seconds?|secondes?|segundos?|secondo|secondi|minutes?|minuten?|minutos?|minuto|min|sec|t\s*=)\s*|第|约|約|~)*[\s\[(<"']*$"# }
+    pattern! { COMMA = r#"^[\s"'>]*[,;/|]?[\s"'<]*$"# }
+    pattern! { AND = r"(?i)\b(?:and|und|y|et|e|и)\b" }
+    pattern! { BETWEEN = r"(?i)\b(?:between|zwischen|entre|tra|fra|между|from|von)\b[^.\n\d]{0,40}$" }
     figures.windows(2).filter_map(move |two| {
         let [first, second] = two else { return None };
         let joint = text.get(first.end..second.start)?;
@@ -223,9 +217,7 @@ fn ranges<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<Item = Pair
         let is_whole = text[..first.start].trim().trim_matches(['[', '(', '"', BOX]).is_empty()
             && text[second.end..].trim().trim_matches([']', ')', '.', '"']).is_empty();
         // Cells of a table whose heading names a start and an end.
-        static HEADING: LazyLock<Regex> = LazyLock::new(|| {
-            regex(r"(?im)^.*\b(?:start|begin|from)\b[^|\n]*\|[^|\n]*\b(?:end|finish|to)\b.*$")
-        });
+        pattern! { HEADING = r"(?im)^.*\b(?:start|begin|from)\b[^|\n]*\|[^|\n]*\b(?:end|finish|to)\b.*$" }
         let is_row = joint.trim() == "|" && HEADING.is_match(&text[..first.start]);
         let is_joined = match COMMA.is_match(joint) {
             true if is_row => true,
@@ -260,7 +252,7 @@ fn ranges<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<Item = Pair
         let is_bare = first.kind == FigureKind::Bare && second.kind == FigureKind::Bare;
         let is_other = !is_bracketed && is_bare && is_no_time(text, head, second);
         // `the 80s`, `her 30s`
-        static DECADE: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:the|her|his|their|my)\s*$"));
+        pattern! { DECADE = r"(?i)\b(?:the|her|his|their|my)\s*$" }
         let is_decade = first.value % 10.0 == 0.0
             && first.value >= 20.0
             && DECADE.is_match(head)
@@ -278,11 +270,7 @@ fn ranges<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<Item = Pair
 
 /// `From the beginning until 7.5 seconds`
 fn from_beginning(text: &str, figure: &Figure) -> Option<Pair> {
-    static BEGINNING: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\bfrom the (?:very )?(?:beginning|start)(?: of the (?:video|clip))?,?\s*(?:until|till|up to|to|through)\s*(?:about |around |the )?$",
-        )
-    });
+    pattern! { BEGINNING = r"(?i)\bfrom the (?:very )?(?:beginning|start)(?: of the (?:video|clip))?,?\s*(?:until|till|up to|to|through)\s*(?:about |around |the )?$" }
     let span = TimeSpan::new(0.0, figure.value);
     let at = figure.start;
     BEGINNING.is_match(close_before(text, at)).then_some(Pair {
@@ -308,11 +296,7 @@ fn shared_unit(text: &str, figure: &Figure) -> f64 {
 
 /// Whether words around two bare numbers say that they are times.
 fn is_time(text: &str, head: &str, second: &Figure) -> bool {
-    static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:seconds?|timestamps?|time|interval|segment|span|answer|from|between|during|at|occurs?|happens?|t\s*=|start\w*|window|von|de|desde|entre|zwischen)\b|秒|从|答案|時間|から|区间",
-        )
-    });
+    pattern! { BEFORE = r"(?i)\b(?:seconds?|timestamps?|time|interval|segment|span|answer|from|between|during|at|occurs?|happens?|t\s*=|start\w*|window|von|de|desde|entre|zwischen)\b|秒|从|答案|時間|から|区间" }
     BEFORE.is_match(head)
         || close_after(&text[second.end..]).trim_start().to_lowercase().starts_with("(in s")
         || text[second.end..].trim_start().starts_with("(s")
@@ -323,22 +307,10 @@ fn is_time(text: &str, head: &str, second: &Figure) -> bool {
 
 /// Whether two bare numbers are something else: a score, pages, frames, a count of things, years.
 fn is_no_time(text: &str, head: &str, second: &Figure) -> bool {
-    static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:frames?|pages?|steps?|scores?|scored|chapters?|scenes?|episodes?|questions?|items?|lines?|rows?|levels?|rounds?|won|lost|win|lead(?:s|ing)?|beat|beats|versions?|ages?|aged|years?|figures?|no\.?|numbers?|shots?|seiten?|帧|页|第\d+帧|比分)\s*(?:is|are|of|was|by|:|#|with)?\s*(?:from\s+|between\s+)?$",
-        )
-    });
-    static AFTER: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)^\s*(?:%|°|people|persons?|men|women|children|frames?|pages?|times|fps|points?|years?|meters?|metres?|cm|km|kg|cats?|dogs?|cars?|goals?|players?|[ap]\.?m\b|hz|px|pixels?|percent|steps?|items?|objects?|thousand|million|人|个|帧|米|元|岁|victory|win\b|lead\b|defeat)",
-        )
-    });
-    static THINGS: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:counts?|counting|increases?|rises?|drops?|grows?|falls?|prices?|costs?|floors?|display|filmed|recorded|built|founded|tall|wide|aged|there (?:are|were|is))\b",
-        )
-    });
-    static NOUN: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s+([a-z]+)"));
+    pattern! { BEFORE = r"(?i)\b(?:frames?|pages?|steps?|scores?|scored|chapters?|scenes?|episodes?|questions?|items?|lines?|rows?|levels?|rounds?|won|lost|win|lead(?:s|ing)?|beat|beats|versions?|ages?|aged|years?|figures?|no\.?|numbers?|shots?|seiten?|帧|页|第\d+帧|比分)\s*(?:is|are|of|was|by|:|#|with)?\s*(?:from\s+|between\s+)?$" }
+    pattern! { AFTER = r"(?i)^\s*(?:%|°|people|persons?|men|women|children|frames?|pages?|times|fps|points?|years?|meters?|metres?|cm|km|kg|cats?|dogs?|cars?|goals?|players?|[ap]\.?m\b|hz|px|pixels?|percent|steps?|items?|objects?|thousand|million|人|个|帧|米|元|岁|victory|win\b|lead\b|defeat)" }
+    pattern! { THINGS = r"(?i)\b(?:counts?|counting|increases?|rises?|drops?|grows?|falls?|prices?|costs?|floors?|display|filmed|recorded|built|founded|tall|wide|aged|there (?:are|were|is))\b" }
+    pattern! { NOUN = r"^\s+([a-z]+)" }
     const FOLLOWS: [&str; 24] = [
         "and", "in", "of", "when", "as", "during", "while", "where", "which", "is", "are", "on", "at", "the",
         "to", "for", "with", "with", "if", "that", "it", "he", "she", "they",
@@ -351,16 +323,8 @@ fn is_no_time(text: &str, head: &str, second: &Figure) -> bool {
 
 /// Whether two figures are no part of the video whatever their form: a clock in the picture, a length, a trust.
 fn is_aside(head: &str) -> bool {
-    static ASIDE: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)(?:\b(?:(?:shop|store|office|museum|library)\b[^.\n]*\bopens?|scheduled?|schedule|office hours|timetable|(?:bus|train) (?:leaves|departs|arrives|runs|times?)|clock|watch|confidence|probability|temperature|in real life|o'clock)\b[^.\n]*|\bscore\b[^.,\n]{0,30}|\b(?:whole|entire|full|total)\s+(?:length|duration|video|clip)\b[^.\n]*|\((?:confidence|about|in real life)[^)]*)$",
-        )
-    });
-    static SCENE: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)(?:^\W*(?:the )?(?:open(?:ing hours)?|flight(?: is)?|(?:bible )?verses?|psalm|john|rooms?|gates?|seats?|bus|sections?|exercises?|sizes|mon-fri)|\bscale (?:of|from)|\bsays open)\W*$",
-        )
-    });
+    pattern! { ASIDE = r"(?i)(?:\b(?:(?:shop|store|office|museum|library)\b[^.\n]*\bopens?|scheduled?|schedule|office hours|timetable|(?:bus|train) (?:leaves|departs|arrives|runs|times?)|clock|watch|confidence|probability|temperature|in real life|o'clock)\b[^.\n]*|\bscore\b[^.,\n]{0,30}|\b(?:whole|entire|full|total)\s+(?:length|duration|video|clip)\b[^.\n]*|\((?:confidence|about|in real life)[^)]*)$" }
+    pattern! { SCENE = r"(?i)(?:^\W*(?:the )?(?:open(?:ing hours)?|flight(?: is)?|(?:bible )?verses?|psalm|john|rooms?|gates?|seats?|bus|sections?|exercises?|sizes|mon-fri)|\bscale (?:of|from)|\bsays open)\W*$" }
     ASIDE.is_match(head) || SCENE.is_match(head)
 }
 
@@ -379,7 +343,7 @@ fn starts_and_ends<'a>(text: &'a str, figures: &'a [Figure]) -> impl Iterator<It
         let own = middle.rsplit('\n').next().unwrap_or(middle);
         let behind = text[second.end..].split(['.', '\n']).next().unwrap_or_default();
         let roles = (Role::of(head, middle), Role::of(own, behind));
-        static VIDEO: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:video|clip|footage|recording)\s+(?:\w+\s+)?(?:ends|stops|is over|finishes)|of the (?:video|clip)|at the earliest"));
+        pattern! { VIDEO = r"(?i)\b(?:video|clip|footage|recording)\s+(?:\w+\s+)?(?:ends|stops|is over|finishes)|of the (?:video|clip)|at the earliest" }
         if VIDEO.is_match(own) || VIDEO.is_match(behind) {
             return None;
         }
@@ -403,26 +367,14 @@ enum Role {
 impl Role {
     /// By the last such word before the time, else by the words right behind it.
     fn of(head: &str, behind: &str) -> Option<Self> {
-        static START: LazyLock<Regex> = LazyLock::new(|| {
-            regex(
-                r"(?i)\b(?:start\w*|begin\w*|began|begun|onset|appear\w*|opens|opened|commenc\w*|beginnt|anfang|fängt|ab|débute\w*|début|commence\w*|empieza|comienza|inicio|inicia|começa|início|inizia|inizio|начало|начинается|beginn)\b|开始|開始|起始|始ま|始め|시작",
-            )
-        });
-        static END: LazyLock<Regex> = LazyLock::new(|| {
-            regex(
-                r"(?i)\b(?:end\w*|finish\w*|stop\w*|conclud\w*|until|till|over by|disappear\w*|ceases?|closes|(?:is|are) (?:done|over|through)|endet|ende|aufhört|bis|fin|finit|se termine|termine\w*|s'arrête|termina|acaba|finale|fine|finisce|конец|заканчивается)\b|结束|結束|终止|終わ|終了|まで|持续到|끝|종료",
-            )
-        });
-        static START_BEHIND: LazyLock<Regex> = LazyLock::new(|| {
-            regex(
-                r"(?i)^\s*(?:\((?:start|begin\w*)\)|(?:处|處|的时候|时|時|に|で|から)?\s*(?:开始|開始|始ま|에 시작))",
-            )
-        });
-        static END_BEHIND: LazyLock<Regex> = LazyLock::new(|| {
-            regex(
-                r"(?i)^\s*(?:\((?:end|finish)\)|(?:处|處|的时候|时|時|に|で|まで)?\s*(?:结束|結束|終わ|終了|에 끝))",
-            )
-        });
+        pattern! { START = r"(?i)\b(?:start\w*|begin\w*|began|begun|onset|appear\w*|opens|opened|commenc\w*|beginnt|anfang|fängt|ab|débute\w*|début|commence\w*|empieza|comienza|inicio|inicia|começa|início|inizia|inizio|начало|начинается|beginn)\b|开始|開始|起始|始ま|始め|시작" }
+        pattern! { END = r"(?i)\b(?:end\w*|finish\w*|stop\w*|conclud\w*|until|till|over by|disappear\w*|ceases?|closes|(?:is|are) (?:done|over|through)|endet|ende|aufhört|bis|fin|finit|se termine|termine\w*|s'arrête|termina|acaba|finale|fine|finisce|конец|заканчивается)\b|结束|結束|终止|終わ|終了|まで|持续到|끝|종료" }
+        pattern! {
+            START_BEHIND = r"(?i)^\s*(?:\((?:start|begin\w*)\)|(?:处|處|的时候|时|時|に|で|から)?\s*(?:开始|開始|始ま|에 시작))"
+        }
+        pattern! {
+            END_BEHIND = r"(?i)^\s*(?:\((?:end|finish)\)|(?:处|處|的时候|时|時|に|で|まで)?\s*(?:结束|結束|終わ|終了|에 끝))"
+        }
         let near: String = head.chars().rev().take(70).collect::<Vec<_>>().into_iter().rev().collect();
         let last = |regex: &Regex| regex.find_iter(&near).last().map(|found| found.start());
         match (START_BEHIND.is_match(behind), END_BEHIND.is_match(behind), last(&START), last(&END)) {
@@ -437,7 +389,7 @@ impl Role {
 
 /// A numbered list of at least two lines without its numbers.
 fn without_numbers(text: &str) -> Cow<'_, str> {
-    static MARKER: LazyLock<Regex> = LazyLock::new(|| regex(r"(?m)^\s*(?:\d{1,2}|[a-z])[.)][ \t]+"));
+    pattern! { MARKER = r"(?m)^\s*(?:\d{1,2}|[a-z])[.)][ \t]+" }
     match MARKER.find_iter(text).count() {
         0 | 1 => Cow::Borrowed(text),
         _ => MARKER.replace_all(text, ""),
@@ -446,35 +398,14 @@ fn without_numbers(text: &str) -> Cow<'_, str> {
 
 /// Whether the interval is denied, or somebody else's.
 fn is_denied(text: &str, pair: &Pair) -> bool {
-    static FROM: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(?i)\s*\b(?:from|between|at|in|during|von|zwischen|de|entre|从|在)?\W*$"));
-    static BEHIND: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)^[^.\n]{0,60}\b(?:is|was|are|seems?)\s+(?:not|wrong|incorrect|too)\b|^\s*(?:long|ago|later|earlier|in (?:length|duration)|does not|doesn't|[ap]\.?m\b)|^[)\s]*(?:does not|doesn't)|^[^.\n]{0,60}(?:\b(?:nothing|absent|missing|not found|found (?:nothing|no)|without finding|nicht (?:vor|zu sehen)|nichts|rien|nada|nulla|ничего)\b|没有|沒有|未出现|ではありま|ではな|起こりま|ありません|아닙|아니|나타나지 않|없습)",
-        )
-    });
-    static NOT: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:isn't|aren't|wasn't|could not be|couldn't be|nothing|does not|doesn't|do not|did not|didn't|not (?:occur|happen|appear|shown|visible)|never (?:occurs|happens|appears)|no one|nobody|no (?:moment|such|evidence|sign)|absent|not (?:sure|clear|certain)|doubt|hardly|error|failed|timeout|dauert|lasts? for|nicht|n'\w+ pas|no (?:ocurre|sucede|aparece)|non (?:succede|accade|appare)|não (?:ocorre|acontece|aparece)|не (?:происходит|появляется))\b|没有|不在|未出现|不是|并不|并非",
-        )
-    });
-    static LENGTH: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:takes?|(?:pause|gap|break|delay|silence) of|for|every|lasts?|waits?|another|after|within)\s+(?:about |around |some |only )?$",
-        )
-    });
+    pattern! { FROM = r"(?i)\s*\b(?:from|between|at|in|during|von|zwischen|de|entre|从|在)?\W*$" }
+    pattern! { BEHIND = r"(?i)^[^.\n]{0,60}\b(?:is|was|are|seems?)\s+(?:not|wrong|incorrect|too)\b|^\s*(?:long|ago|later|earlier|in (?:length|duration)|does not|doesn't|[ap]\.?m\b)|^[)\s]*(?:does not|doesn't)|^[^.\n]{0,60}(?:\b(?:nothing|absent|missing|not found|found (?:nothing|no)|without finding|nicht (?:vor|zu sehen)|nichts|rien|nada|nulla|ничего)\b|没有|沒有|未出现|ではありま|ではな|起こりま|ありません|아닙|아니|나타나지 않|없습)" }
+    pattern! { NOT = r"(?i)\b(?:isn't|aren't|wasn't|could not be|couldn't be|nothing|does not|doesn't|do not|did not|didn't|not (?:occur|happen|appear|shown|visible)|never (?:occurs|happens|appears)|no one|nobody|no (?:moment|such|evidence|sign)|absent|not (?:sure|clear|certain)|doubt|hardly|error|failed|timeout|dauert|lasts? for|nicht|n'\w+ pas|no (?:ocurre|sucede|aparece)|non (?:succede|accade|appare)|não (?:ocorre|acontece|aparece)|не (?:происходит|появляется))\b|没有|不在|未出现|不是|并不|并非" }
+    pattern! { LENGTH = r"(?i)\b(?:takes?|(?:pause|gap|break|delay|silence) of|for|every|lasts?|waits?|another|after|within)\s+(?:about |around |some |only )?$" }
     // What the question was about, not what it asks for.
-    static WINDOW: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:asked me to|told me to|look(?:ed|ing)? only at|only looked at|window (?:of|from)|the part (?:from|between))\b[^.\n]*$",
-        )
-    });
+    pattern! { WINDOW = r"(?i)\b(?:asked me to|told me to|look(?:ed|ing)? only at|only looked at|window (?:of|from)|the part (?:from|between))\b[^.\n]*$" }
     // `It starts between 5 and 10 s`: where a start lies.
-    static SOMEWHERE: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:starts?|begins?|ends?)\s+(?:somewhere\s+|sometime\s+)?between\s*$|\b(?:somewhere|sometime)\s+(?:from|between)\s*$",
-        )
-    });
+    pattern! { SOMEWHERE = r"(?i)\b(?:starts?|begins?|ends?)\s+(?:somewhere\s+|sometime\s+)?between\s*$|\b(?:somewhere|sometime)\s+(?:from|between)\s*$" }
     if SOMEWHERE.is_match(sentence_before(text, pair.at)) || LENGTH.is_match(sentence_before(text, pair.at)) {
         return true;
     }
@@ -494,27 +425,15 @@ fn is_denied(text: &str, pair: &Pair) -> bool {
 
 /// Whether the interval is the whole video's.
 fn is_of_video(text: &str, pair: &Pair) -> bool {
-    static VIDEO: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:video|clip|footage|recording|film|excerpt|sampled?|given|provided)\b[^.\n]*\b(?:is|are|lasts?|runs?|spans?|covers?|length|duration|long|goes|from|sampled|shown)\b[^.\n]*$|(?:视频|影片|動画)[^.\n]*(?:长|時長|时长|全长|長さ)",
-        )
-    });
-    static EVENT: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:event|action|moment|person|man|woman|happens?|occurs?|when|answer|he|she|they|takes place|starts?)\b",
-        )
-    });
+    pattern! { VIDEO = r"(?i)\b(?:video|clip|footage|recording|film|excerpt|sampled?|given|provided)\b[^.\n]*\b(?:is|are|lasts?|runs?|spans?|covers?|length|duration|long|goes|from|sampled|shown)\b[^.\n]*$|(?:视频|影片|動画)[^.\n]*(?:长|時長|时长|全长|長さ)" }
+    pattern! { EVENT = r"(?i)\b(?:event|action|moment|person|man|woman|happens?|occurs?|when|answer|he|she|they|takes place|starts?)\b" }
     let head = sentence_before(text, pair.at);
     VIDEO.is_match(head) && !EVENT.is_match(head)
 }
 
 /// Whether the last two intervals follow each other without a word but a joint.
 fn is_listed(text: &str, pairs: &[Pair]) -> bool {
-    static JOINT: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)^[\s)\]s.]*(?:[,;|/&]\s*)?(?:and|or|und|oder|et|ou|y|o|和|或)?\s*(?:alternatively|also|again|maybe|possibly)?\s*(?:from|between|at)?[\s(\[]*$",
-        )
-    });
+    pattern! { JOINT = r"(?i)^[\s)\]s.]*(?:[,;|/&]\s*)?(?:and|or|und|oder|et|ou|y|o|和|或)?\s*(?:alternatively|also|again|maybe|possibly)?\s*(?:from|between|at)?[\s(\[]*$" }
     let [.., one, other] = pairs else { return false };
     one.span != other.span
         && text
@@ -543,10 +462,8 @@ fn is_last_line(text: &str, pair: &Pair) -> bool {
 
 /// A number behind the word for minutes is one of them: `minute 2`.
 fn with_unit_before(text: &str, figure: Figure) -> Figure {
-    static MINUTE: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(?i)\b(?:minutes?|minuten?|minutos?|minuto)\s*$"));
-    static SECOND: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(?i)\b(?:seconds?|sekunden?|secondes?|segundos?|secondo)\s*$"));
+    pattern! { MINUTE = r"(?i)\b(?:minutes?|minuten?|minutos?|minuto)\s*$" }
+    pattern! { SECOND = r"(?i)\b(?:seconds?|sekunden?|secondes?|segundos?|secondo)\s*$" }
     let head = close_before(text, figure.start);
     match figure.kind {
         FigureKind::Bare if MINUTE.is_match(head) => {
@@ -566,11 +483,7 @@ fn between<'a>(text: &'a str, pairs: &[Pair], pair: &Pair) -> &'a str {
 
 /// Whether an interval is said to be the answer, or is the first line alone.
 fn is_declared(text: &str, pairs: &[Pair], pair: &Pair) -> bool {
-    static DECLARED: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:answer|ge(?:frag|such)t\w*|(?:event|action|moment|scene|described \w+)\s+(?:occurs?|happens?|takes place|is|can be seen|appears?))\b[^.\n]*$|答案",
-        )
-    });
+    pattern! { DECLARED = r"(?i)\b(?:answer|ge(?:frag|such)t\w*|(?:event|action|moment|scene|described \w+)\s+(?:occurs?|happens?|takes place|is|can be seen|appears?))\b[^.\n]*$|答案" }
     let line = line_of(text, pair.at).lines().next().unwrap_or_default();
     let is_line = pair.at < line.len()
         && line.len() <= pair.end - pair.at + 6
@@ -580,23 +493,13 @@ fn is_declared(text: &str, pairs: &[Pair], pair: &Pair) -> bool {
 
 /// Whether the last interval of several replaces the others.
 fn is_concluded(text: &str, pairs: &[Pair], pair: &Pair) -> bool {
-    static CONCLUSION: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:answer|final(?:ly)?|therefore|thus|hence|so|in conclusion|conclude|correct(?:ion|ed)?|actually|rather|instead|wait|relevant|asked|in (?:the )?question|you asked|best match|most likely|overall|taken together|altogether|all in all|in total|in summary|in short|to sum up|matches|must be|antwort|also|daher|ge(?:such|frag)t\w*|réponse|donc|respuesta|por tanto|por lo tanto|resposta|risposta|ответ)\b|因此|所以|答案|故|综上|したがって|よって|答え|最终|正确",
-        )
-    });
+    pattern! { CONCLUSION = r"(?i)\b(?:answer|final(?:ly)?|therefore|thus|hence|so|in conclusion|conclude|correct(?:ion|ed)?|actually|rather|instead|wait|relevant|asked|in (?:the )?question|you asked|best match|most likely|overall|taken together|altogether|all in all|in total|in summary|in short|to sum up|matches|must be|antwort|also|daher|ge(?:such|frag)t\w*|réponse|donc|respuesta|por tanto|por lo tanto|resposta|risposta|ответ)\b|因此|所以|答案|故|综上|したがって|よって|答え|最终|正确" }
     let head = between(text, pairs, pair);
-    static TAKEN: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)(?:^|[.!?…\n–—-]\s*)(?:(?:no,? )?wait[,.!…]|correction|scratch that|on second (?:thoughts?|look)|no,|actually|sorry[,.]|hmm|non,|nein,|doch nicht|en realidad)[^\n]{0,300}$",
-        )
-    });
+    pattern! { TAKEN = r"(?i)(?:^|[.!?…\n–—-]\s*)(?:(?:no,? )?wait[,.!…]|correction|scratch that|on second (?:thoughts?|look)|no,|actually|sorry[,.]|hmm|non,|nein,|doch nicht|en realidad)[^\n]{0,300}$" }
     if TAKEN.is_match(close_before(text, pair.at)) {
         return true;
     }
     let is_open = close_after(&text[pair.end..]).trim_start().to_lowercase().starts_with("or ");
-    static OR: LazyLock<Regex> = LazyLock::new(|| {
-        regex(r"(?i)\b(?:or|and|also|oder|ou|o|again|as well)\W*(?:from|between|at|again|von)?\W*$|或")
-    });
+    pattern! { OR = r"(?i)\b(?:or|and|also|oder|ou|o|again|as well)\W*(?:from|between|at|again|von)?\W*$|或" }
     CONCLUSION.is_match(head) && !OR.is_match(head) && !is_open
 }

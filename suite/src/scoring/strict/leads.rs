@@ -240,72 +240,55 @@ pub(super) static CALLED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     .into()
 });
 
-/// Beginnings of a sentence that makes its answer depend on something.
-pub(super) static CONDITION: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"(?i)(?:^|,\s*(?:but|and|then)\s+)\s*(?:but |and |then |even |only )?(?:if|otherwise|unless|suppose|supposing|assuming|(?:were|should|had) (?:it|the|this|that|there|he|she|they|you|we)|in case|provided|depending on|before|until|to (?:choose|pick|select|\s*$)|whether|jika|kalau|apabila|eğer|nếu|jeśli|jeżeli|jestliže|hvis|dacă|якщо|اگر|যদি|wenn|falls|sofern|angenommen|si\b|s'il|à moins|même si|a menos|en caso|se\b|caso|если)\b|如果|假如|假设|若|要是|もし|仮に|なら|만약",
-    )
-});
+pattern! {
+    /// Beginnings of a sentence that makes its answer depend on something.
+    pub(super) CONDITION = r"(?i)(?:^|,\s*(?:but|and|then)\s+)\s*(?:but |and |then |even |only )?(?:if|otherwise|unless|suppose|supposing|assuming|(?:were|should|had) (?:it|the|this|that|there|he|she|they|you|we)|in case|provided|depending on|before|until|to (?:choose|pick|select|\s*$)|whether|jika|kalau|apabila|eğer|nếu|jeśli|jeżeli|jestliže|hvis|dacă|якщо|اگر|যদি|wenn|falls|sofern|angenommen|si\b|s'il|à moins|même si|a menos|en caso|se\b|caso|если)\b|如果|假如|假设|若|要是|もし|仮に|なら|만약"
+}
 
-/// Conditions that only soften: `If I had to guess, B`.
-pub(super) static SOFTENED: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"(?i)\bif (?:I|we) (?:had|have|must|were|was|am) (?:to |forced to )?(?:guess|choose|pick|answer|decide|say)\b|\bif (?:forced|pressed|I must)\b|\bif (?:we|you|one|I) (?:look|watch|consider|observe|zoom|check|go by|count|compare|focus|examine|take)\b|\bsi (?:observamos|miramos|on regarde|l'on regarde)\b|\bwenn (?:man|wir|ich)\b",
-    )
-});
+pattern! {
+    /// Conditions that only soften: `If I had to guess, B`.
+    pub(super) SOFTENED = r"(?i)\bif (?:I|we) (?:had|have|must|were|was|am) (?:to |forced to )?(?:guess|choose|pick|answer|decide|say)\b|\bif (?:forced|pressed|I must)\b|\bif (?:we|you|one|I) (?:look|watch|consider|observe|zoom|check|go by|count|compare|focus|examine|take)\b|\bsi (?:observamos|miramos|on regarde|l'on regarde)\b|\bwenn (?:man|wir|ich)\b"
+}
 
-/// Others' opinions, first thoughts, examples.
-pub(super) static OTHERS: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"(?i)\b(?:some|many|others|people|someone|somebody|anyone|they|users?|viewers?|gpt\S*|the (?:ground truth|teacher|host|user|model|subtitle)\w*)\s+(?:\w+\s+){0,2}(?:say|says|said|think|thinks|thought|believe|claims?|argue|guess|choose|pick|answer|assume|suppose|be tempted|reads?|announces?)\b|\b(?:at first(?: glance| sight|,? I)|according to the (?:teacher|host|man|woman|speaker)|looks? as if|seems? as if|might seem|initially|my first|first impression|first guess|tempting|I thought|I first|I initially|was going to|wanted to)\b|\b(?:in the format|format (?:is|should)|probability|(?:for|an) example|template|e\.g|for instance|like this|look like|so far)\b|\bsuch as\W*$|\b(?:let me|let's|I will|I'll|I need to|I should|I am going to|I'm going to)\s+(?:now |first |then |also )?(?:check|look|zoom|verify|examine|inspect|watch|crop|view|analy[sz]e|see|count|go|consider)\b|例如|比如|たとえば|zum Beispiel|par exemple|por ejemplo",
-    )
-});
+pattern! {
+    /// Others' opinions, first thoughts, examples.
+    pub(super) OTHERS = r"(?i)\b(?:some|many|others|people|someone|somebody|anyone|they|users?|viewers?|gpt\S*|the (?:ground truth|teacher|host|user|model|subtitle)\w*)\s+(?:\w+\s+){0,2}(?:say|says|said|think|thinks|thought|believe|claims?|argue|guess|choose|pick|answer|assume|suppose|be tempted|reads?|announces?)\b|\b(?:at first(?: glance| sight|,? I)|according to the (?:teacher|host|man|woman|speaker)|looks? as if|seems? as if|might seem|initially|my first|first impression|first guess|tempting|I thought|I first|I initially|was going to|wanted to)\b|\b(?:in the format|format (?:is|should)|probability|(?:for|an) example|template|e\.g|for instance|like this|look like|so far)\b|\bsuch as\W*$|\b(?:let me|let's|I will|I'll|I need to|I should|I am going to|I'm going to)\s+(?:now |first |then |also )?(?:check|look|zoom|verify|examine|inspect|watch|crop|view|analy[sz]e|see|count|go|consider)\b|例如|比如|たとえば|zum Beispiel|par exemple|por ejemplo"
+}
 
-/// A negation right in front of the phrase or of what follows.
-pub(super) static NEGATED: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"(?i)(?:\bnot|\bno|n't|\bnever|\bcannot|\bneither|\brather than|\binstead of|\bunlike|\bwhether (?:it is|it's|this is|that is)?|\bwrong|\bincorrect|\beliminated?|\brule[sd]? out|\bnicht|\bkeine?|\bne|\bpas|\bnon|\bnão|\bno es|\bне|不|没|沒|并非|非|错误|錯誤|間違|不正解)\W*$",
-    )
-});
+pattern! {
+    /// A negation right in front of the phrase or of what follows.
+    pub(super) NEGATED = r"(?i)(?:\bnot|\bno|n't|\bnever|\bcannot|\bneither|\brather than|\binstead of|\bunlike|\bwhether (?:it is|it's|this is|that is)?|\bwrong|\bincorrect|\beliminated?|\brule[sd]? out|\bnicht|\bkeine?|\bne|\bpas|\bnon|\bnão|\bno es|\bне|不|没|沒|并非|非|错误|錯誤|間違|不正解)\W*$"
+}
 
-/// Words that take back what was said.
-pub(super) static TAKEN_BACK: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"(?i)(?:^|[.!?…\n—–-]\s*)(?:no,? wait|no,? it's not|wait[,.!…—-]|wait\s*$|hmm+|on reflection|on second look|that was (?:a mistake|wrong)|this is wrong|that's a mistake|hold on|scratch that|actually,? I (?:cannot|can't|have to correct)|sorry,? \(?[A-Z]\)? is (?:wrong|incorrect)|actually,? no|no, that|on second thoughts?|but wait|that's (?:wrong|not right)|that (?:is|was) (?:wrong|incorrect|not right|not correct)|that can't be|I (?:take|took) (?:that|it|this) back|never mind|scrap that|strike that|sorry,? I (?:have to|must) retract|actually,? that(?:'s| is) (?:wrong|incorrect)|but no,|but I cannot confirm|oh no|等等|不对|不對|いや)",
-    )
-});
+pattern! {
+    /// Words that take back what was said.
+    pub(super) TAKEN_BACK = r"(?i)(?:^|[.!?…\n—–-]\s*)(?:no,? wait|no,? it's not|wait[,.!…—-]|wait\s*$|hmm+|on reflection|on second look|that was (?:a mistake|wrong)|this is wrong|that's a mistake|hold on|scratch that|actually,? I (?:cannot|can't|have to correct)|sorry,? \(?[A-Z]\)? is (?:wrong|incorrect)|actually,? no|no, that|on second thoughts?|but wait|that's (?:wrong|not right)|that (?:is|was) (?:wrong|incorrect|not right|not correct)|that can't be|I (?:take|took) (?:that|it|this) back|never mind|scrap that|strike that|sorry,? I (?:have to|must) retract|actually,? that(?:'s| is) (?:wrong|incorrect)|but no,|but I cannot confirm|oh no|等等|不对|不對|いや)"
+}
 
-/// A denial behind a letter, in languages that put it there: `B ではありません`, `B가 아닙니다`, `B değil`.
-pub(super) static TURNED_DOWN: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r#"(?i)^[^\S\n]*[)\]}"'’]*[^\S\n]*(?:[-–—]\s*)?(?:번)?(?:(?:が|は|も)\s*)?(?:(?:正解|答え|正しい)\s*)?(?:では?な|では?あり|ではご|じゃな|じゃあり|とは言|とは限|とはいえ|(?:은|는|이|가)?\s*(?:아니|아닙|아닌|아님|오답|틀)|라고 할 수 없|일 수도 있|かもしれ|(?:सही\s+|गलत|)(?:नहीं|गलत)|是?(?:错|錯|不对|不對|不正确|不正確)|خاطئ|خطأ|غير صحيح|ليس|نیست|değil|olamaz|yanlış|salah\b|bukan\b|không (?:đúng|phải)|не\s?верн|неправильн)"#,
-    )
-});
+pattern! {
+    /// A denial behind a letter, in languages that put it there: `B ではありません`, `B가 아닙니다`, `B değil`.
+    pub(super) TURNED_DOWN = r#"(?i)^[^\S\n]*[)\]}"'’]*[^\S\n]*(?:[-–—]\s*)?(?:번)?(?:(?:が|は|も)\s*)?(?:(?:正解|答え|正しい)\s*)?(?:では?な|では?あり|ではご|じゃな|じゃあり|とは言|とは限|とはいえ|(?:은|는|이|가)?\s*(?:아니|아닙|아닌|아님|오답|틀)|라고 할 수 없|일 수도 있|かもしれ|(?:सही\s+|गलत|)(?:नहीं|गलत)|是?(?:错|錯|不对|不對|不正确|不正確)|خاطئ|خطأ|غير صحيح|ليس|نیست|değil|olamaz|yanlış|salah\b|bukan\b|không (?:đúng|phải)|не\s?верн|неправильн)"#
+}
 
-/// A line about an answer that is not the reply's own: `Runner-up: C`, `Previous answer: A`.
-pub(super) static ASIDE: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"(?i)^[^\p{L}\p{N}\n]*(?:my |the |a )?(?:runner[\s-]?up|second(?:ary)?\b|2nd|next[\s-]best|third|another|previous|earlier|initial|original|first (?:thought|guess|impression|idea)|old\b|user\b|student\b|rejected|discarded|eliminated|excluded|not (?:chosen|selected|the answer)|your\b|unlikely|less likely|least\b|worst|wrong|incorrect|false\b|most common|common|distractor|backup|fallback|zweit|falsch|deuxième|mauvaise|segunda|seconda|запасной|второ|неправильн|неверн|오답|次选|次選|第二|错误|錯誤)[^:：=\n]{0,40}[:：=]",
-    )
-});
+pattern! {
+    /// A line about an answer that is not the reply's own: `Runner-up: C`, `Previous answer: A`.
+    pub(super) ASIDE = r"(?i)^[^\p{L}\p{N}\n]*(?:my |the |a )?(?:runner[\s-]?up|second(?:ary)?\b|2nd|next[\s-]best|third|another|previous|earlier|initial|original|first (?:thought|guess|impression|idea)|old\b|user\b|student\b|rejected|discarded|eliminated|excluded|not (?:chosen|selected|the answer)|your\b|unlikely|less likely|least\b|worst|wrong|incorrect|false\b|most common|common|distractor|backup|fallback|zweit|falsch|deuxième|mauvaise|segunda|seconda|запасной|второ|неправильн|неверн|오답|次选|次選|第二|错误|錯誤)[^:：=\n]{0,40}[:：=]"
+}
 
-/// The same where nothing else is said, `Alternativa: B` is an answer.
-pub(super) static OTHER_OPTION: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"(?i)^[^\p{L}\n]*alternativ\w*\b[^:：=\n]{0,20}[:：=]"));
+pattern! {
+    /// The same where nothing else is said, `Alternativa: B` is an answer.
+    pub(super) OTHER_OPTION = r"(?i)^[^\p{L}\n]*alternativ\w*\b[^:：=\n]{0,20}[:：=]"
+}
 
-/// A text says that it cannot answer.
-pub(super) static REFUSED: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"(?i)\b(?:cannot|can't|could not|couldn't|unable|not able|impossible|not possible) (?:to )?(?:\w+ )?(?:say|tell|give|determine|answer|locate|identify|find|name|provide|confirm|count|know)|无法(?:确定|判断|给出|回答)|kann (?:ich )?(?:es )?nicht|impossible de",
-    )
-});
+pattern! {
+    /// A text says that it cannot answer.
+    pub(super) REFUSED = r"(?i)\b(?:cannot|can't|could not|couldn't|unable|not able|impossible|not possible) (?:to )?(?:\w+ )?(?:say|tell|give|determine|answer|locate|identify|find|name|provide|confirm|count|know)|无法(?:确定|判断|给出|回答)|kann (?:ich )?(?:es )?nicht|impossible de"
+}
 
-/// A line of a list or of a table that is marked as the right one; its letter as group 1.
-pub(super) static CHECKED: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"(?m)^\W*([A-Z])(?:[.):、][^\n|]*)?(?:\s*(?:✓|✔|✅|☑|\((?i:correct|right)\)|(?:←|<-+)\s*(?i:correct|right|this|answer)[^\n]*)\W*$|[^\n]*\|\s*(?i:correct|yes|right|true|✓|✔|✅)\s*\|?\s*$)|(?:✓|✔|✅|☑)\s*\(?([A-Z])(?:[.):、]|\s+[-–—]|\s*$)",
-    )
-});
+pattern! {
+    /// A line of a list or of a table that is marked as the right one; its letter as group 1.
+    pub(super) CHECKED = r"(?m)^\W*([A-Z])(?:[.):、][^\n|]*)?(?:\s*(?:✓|✔|✅|☑|\((?i:correct|right)\)|(?:←|<-+)\s*(?i:correct|right|this|answer)[^\n]*)\W*$|[^\n]*\|\s*(?i:correct|yes|right|true|✓|✔|✅)\s*\|?\s*$)|(?:✓|✔|✅|☑)\s*\(?([A-Z])(?:[.):、]|\s+[-–—]|\s*$)"
+}
 
 /// The only letter that a text leaves over, as group 1: `all options but A are wrong`, `none of them except D`.
 pub(super) static SPARED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
@@ -319,11 +302,7 @@ pub(super) static SPARED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 
 /// A phrase is what somebody else says, `the guide tells them that the answer is`; not `I said that`.
 pub(super) fn is_reported(before: &str) -> bool {
-    static SAYS: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)(\S+)\s+(?:says?|said|insists?|insisted|tells?|told|claims?|claimed|argues?|argued|shouts?|shouted|yells?|whispers?|announces?|announced|declares?|declared|maintains?|swears?|replies|replied|guesses|believes|thinks|exclaims?)\b[^,;:—–]*$",
-        )
-    });
+    pattern! { SAYS = r"(?i)(\S+)\s+(?:says?|said|insists?|insisted|tells?|told|claims?|claimed|argues?|argued|shouts?|shouted|yells?|whispers?|announces?|announced|declares?|declared|maintains?|swears?|replies|replied|guesses|believes|thinks|exclaims?)\b[^,;:—–]*$" }
     if is_speech(before) {
         return true;
     }
@@ -333,17 +312,13 @@ pub(super) fn is_reported(before: &str) -> bool {
 
 /// Somebody's own words up to the end of a text: `the boy shouts "It's a trout, the answer is`.
 pub(super) fn is_speech(before: &str) -> bool {
-    static SPEECH: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(\S+)\s+(?:says|said|insists|tells|told|claims|shouts|shouted|yells|cries|whispers|announces|replies)[,:]?\s+(?:It|The|That|This|He|She|Yes|No|My|We|You)\b[^.;\n]*$",
-        )
-    });
+    pattern! { SPEECH = r"(\S+)\s+(?:says|said|insists|tells|told|claims|shouts|shouted|yells|cries|whispers|announces|replies)[,:]?\s+(?:It|The|That|This|He|She|Yes|No|My|We|You)\b[^.;\n]*$" }
     SPEECH.is_match(before) && !before.contains(" so ")
 }
 
 /// A letter behind a noun is a name: `Speaker B is right`, `Plan B is the best`.
 pub(super) fn is_name(before: &str) -> bool {
-    static NOUN: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)(?:^|[^\w])([a-z]{3,})\s[(\[]?$"));
+    pattern! { NOUN = r"(?i)(?:^|[^\w])([a-z]{3,})\s[(\[]?$" }
     const NO_NAME: [&str; 35] = [
         "option",
         "choice",
@@ -386,22 +361,14 @@ pub(super) fn is_name(before: &str) -> bool {
 
 /// A phrase is about another answer than the model's own: `the next best option is`, `his first choice was`.
 pub(super) fn is_of_other_answer(before: &str) -> bool {
-    static OTHER: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)(\b(?:next|second|third|another|other|least|previous|earlier|prior|wrong|incorrect|alternative|worst|initial|original|old|tempting|common|runner-up|his|her|their|whose|[a-z]+'s)\b)(?:\s+[\w-]+){0,3}\s*$",
-        )
-    });
+    pattern! { OTHER = r"(?i)(\b(?:next|second|third|another|other|least|previous|earlier|prior|wrong|incorrect|alternative|worst|initial|original|old|tempting|common|runner-up|his|her|their|whose|[a-z]+'s)\b)(?:\s+[\w-]+){0,3}\s*$" }
     const OWN: [&str; 6] = ["let's", "it's", "that's", "here's", "what's", "there's"];
     OTHER.captures(before).is_some_and(|found| !OWN.contains(&found[1].to_lowercase().as_str()))
 }
 
 /// The clause that leads up to a phrase denies or doubts it: `I don't think the answer is`.
 pub(super) fn is_clause_denied(before: &str) -> bool {
-    static DENIED: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:neither|none of|nothing|unclear|unsure|uncertain|(?:might|may|could) think|(?:asks?|asked|asking|wonders?) (?:if|whether)|mistake to|wrong to|don't|do not|doesn't|does not|didn't|did not|cannot|can't|no (?:evidence|sign|reason|proof)|not (?:sure|clear|certain|think|believe|convinced)|unlikely|doubt|wouldn't|would not|hardly|hard to|impossible|difficult to|nicht|ne pense pas|no creo|не)\b|不认为|不觉得|无法|無法|とは思わ",
-        )
-    });
+    pattern! { DENIED = r"(?i)\b(?:neither|none of|nothing|unclear|unsure|uncertain|(?:might|may|could) think|(?:asks?|asked|asking|wonders?) (?:if|whether)|mistake to|wrong to|don't|do not|doesn't|does not|didn't|did not|cannot|can't|no (?:evidence|sign|reason|proof)|not (?:sure|clear|certain|think|believe|convinced)|unlikely|doubt|wouldn't|would not|hardly|hard to|impossible|difficult to|nicht|ne pense pas|no creo|не)\b|不认为|不觉得|无法|無法|とは思わ" }
     let clause = before.rsplit([',', ';', ':', '—', '，', '；']).next().unwrap_or(before);
     let clause = clause.rsplit(" so ").next().unwrap_or(clause);
     let clause = clause.rsplit(" but ").next().unwrap_or(clause);

@@ -57,10 +57,8 @@ fn read(reply: &Reply) -> Option<(f64, &'static str)> {
         return kept(found);
     }
     // What follows a number in brackets or behind a colon explains it.
-    static PART: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"\(\D|:(?:\D|$)|,\s*\d+ of (?:them|which|those)\b"));
-    static ALTERNATIVE: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(?i)^[(:]?\s*(?:or|maybe|possibly|perhaps)\b"));
+    pattern! { PART = r"\(\D|:(?:\D|$)|,\s*\d+ of (?:them|which|those)\b" }
+    pattern! { ALTERNATIVE = r"(?i)^[(:]?\s*(?:or|maybe|possibly|perhaps)\b" }
     let head = PART
         .find(&text)
         .filter(|part| !ALTERNATIVE.is_match(&text[part.start()..]))
@@ -141,21 +139,13 @@ fn in_json(value: &Value) -> Option<f64> {
 
 /// Words of a bound or of a guess between two numbers.
 fn is_bound(before: &str) -> bool {
-    static BOUND: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)(?:\bmore than|\bless than|\bfewer than|\bat least|\bat most|\bup to|\bover|\bunder|\babove|\bbelow|\bbetween|\bno more than|\bas many as|\ba minimum of|\ba maximum of|\bmehr als|\bmindestens|\bhöchstens|\bweniger als|\bzwischen|\bplus de|\bmoins de|\bau moins|\bau plus|\bentre|\bmás de|\bal menos|\bmenos de|\bpelo menos|\bmais de|\bpiù di|\balmeno|\bgreater than|\bwithin|\bupwards of|\bexceeds?|\bmin\.?|\bmax\.?|\bminimum|\bmaximum|>|<|≥|≤|не менее|не более|больше|меньше|более|менее|минимум|максимум|\bmeno di|\bal massimo|\bkurang dari|\blebih dari|\bsetidaknya|\bpaling (?:sedikit|banyak)|\bhơn|\bít nhất|\bnhiều nhất|\bmeer dan|\bminder dan|\bminstens|\bhoogstens|\bwięcej niż|\bmniej niż|\bco najmniej|\ben az|\ben fazla|على الأقل|على الأكثر|أكثر من|أقل من|कम से कम|ज्यादा से ज्यादा|少なくとも|最大|최소|최대|적어도|>=|<=|超过|超過|至少有?|不少于|多于|少于|最多|不到)\s*$",
-        )
-    });
+    pattern! { BOUND = r"(?i)(?:\bmore than|\bless than|\bfewer than|\bat least|\bat most|\bup to|\bover|\bunder|\babove|\bbelow|\bbetween|\bno more than|\bas many as|\ba minimum of|\ba maximum of|\bmehr als|\bmindestens|\bhöchstens|\bweniger als|\bzwischen|\bplus de|\bmoins de|\bau moins|\bau plus|\bentre|\bmás de|\bal menos|\bmenos de|\bpelo menos|\bmais de|\bpiù di|\balmeno|\bgreater than|\bwithin|\bupwards of|\bexceeds?|\bmin\.?|\bmax\.?|\bminimum|\bmaximum|>|<|≥|≤|не менее|не более|больше|меньше|более|менее|минимум|максимум|\bmeno di|\bal massimo|\bkurang dari|\blebih dari|\bsetidaknya|\bpaling (?:sedikit|banyak)|\bhơn|\bít nhất|\bnhiều nhất|\bmeer dan|\bminder dan|\bminstens|\bhoogstens|\bwięcej niż|\bmniej niż|\bco najmniej|\ben az|\ben fazla|على الأقل|على الأكثر|أكثر من|أقل من|कम से कम|ज्यादा से ज्यादा|少なくとも|最大|최소|최대|적어도|>=|<=|超过|超過|至少有?|不少于|多于|少于|最多|不到)\s*$" }
     BOUND.is_match(before)
 }
 
 /// Whether another number follows as an alternative or as the end of a range, or the number is a bound.
 fn is_open(text: &str, figure: &Figure) -> bool {
-    static OTHER: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)^\s*(?:[A-Za-z]{0,12}\s+)?(?:or|to|oder|bis|ou|à|o|a|или|до|-|–|—|~|/|或|到|至|か|から)\s*(?:maybe |perhaps |even |possibly )?\d|^(?:\s*[a-z]+)?,?\s*(?:possibly|maybe|perhaps)\s+\d|^\s*(?:[a-z]+\s+)?(?:and|or)\s+(?:maybe|possibly|perhaps)\s+\d|^[^.\n]{0,40}\b(?:if|otherwise)\b|^\s+or,|^\s*(?:[a-z]+\s+)?(?:at least|at most|minimum|maximum|or fewer|or less)\b|^\s*(?:\+|or more|or so many|oder mehr|ou plus|o más|\S{0,3}?\s*(?:以上|以下|未満|未满|이상|이하|미만)|plus\b)|^\s*\S*(?:ten|tan|den|dan)\s+(?:fazla|az|çok)|^\s*से\s+(?:अधिक|ज्यादा|कम)|^\s*\w+\s+and\s+\d|^\s*(?:[a-z]{1,2}\s+)?(?:x|×|by)\s*(?:[2-9]|1[1-9]|10\s*[^\s\d^])",
-        )
-    });
+    pattern! { OTHER = r"(?i)^\s*(?:[A-Za-z]{0,12}\s+)?(?:or|to|oder|bis|ou|à|o|a|или|до|-|–|—|~|/|或|到|至|か|から)\s*(?:maybe |perhaps |even |possibly )?\d|^(?:\s*[a-z]+)?,?\s*(?:possibly|maybe|perhaps)\s+\d|^\s*(?:[a-z]+\s+)?(?:and|or)\s+(?:maybe|possibly|perhaps)\s+\d|^[^.\n]{0,40}\b(?:if|otherwise)\b|^\s+or,|^\s*(?:[a-z]+\s+)?(?:at least|at most|minimum|maximum|or fewer|or less)\b|^\s*(?:\+|or more|or so many|oder mehr|ou plus|o más|\S{0,3}?\s*(?:以上|以下|未満|未满|이상|이하|미만)|plus\b)|^\s*\S*(?:ten|tan|den|dan)\s+(?:fazla|az|çok)|^\s*से\s+(?:अधिक|ज्यादा|कम)|^\s*\w+\s+and\s+\d|^\s*(?:[a-z]{1,2}\s+)?(?:x|×|by)\s*(?:[2-9]|1[1-9]|10\s*[^\s\d^])" }
     // `1h 30m`
     let written = &text[figure.start..figure.end];
     let parts = written
@@ -169,34 +159,18 @@ fn is_open(text: &str, figure: &Figure) -> bool {
 
 /// Whether words around a number deny it, in languages that have them apart from the verb or behind the number.
 fn is_turned_down(text: &str, figure: &Figure) -> bool {
-    static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)(?:\b(?:não|no|non)\s+(?:é|são|há|es|son|hay|è|sono|ci sono)|\bbukan|\bkhông phải(?: là)?|\bniet|\bnie(?: jest| to)?|\bnot|ليس|ليست)\s*$",
-        )
-    });
-    static BEHIND: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)^\s*\S{0,8}\s*(?:では?ありません|ではな|じゃな|(?:가|이|은|는)\s*아니|(?:가|이|은|는)\s*아닙|değil|नहीं)",
-        )
-    });
+    pattern! { BEFORE = r"(?i)(?:\b(?:não|no|non)\s+(?:é|são|há|es|son|hay|è|sono|ci sono)|\bbukan|\bkhông phải(?: là)?|\bniet|\bnie(?: jest| to)?|\bnot|ليس|ليست)\s*$" }
+    pattern! {
+        BEHIND = r"(?i)^\s*\S{0,8}\s*(?:では?ありません|ではな|じゃな|(?:가|이|은|는)\s*아니|(?:가|이|은|는)\s*아닙|değil|नहीं)"
+    }
     BEFORE.is_match(close_before(text, figure.start)) || BEHIND.is_match(close_after(&text[figure.end..]))
 }
 
 /// Whether a figure counts nothing: a clock time, an ordinal, part of a date or a name.
 fn is_other(text: &str, figure: &Figure) -> bool {
-    static ORDINAL: LazyLock<Regex> = LazyLock::new(|| {
-        regex(r"(?i)^(?:st|nd|rd|th|er|ère|ème|º|ª|°\s*[CF]?)\b|^\.\s*(?:Platz|Runde|Stock)")
-    });
-    static NAMED: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)(?:\b(?:frames?|seconds?|minutes?|video|image|figure|option|step|number|no\.|page|scene|part|question|chapter|level|code|status|error|line|room|class|jersey|shirt|bus|track|platform|table|gate|lane|channel|age|aged|version|t\s*=|frame:|of (?:the|these|those))|#|第)\s*$",
-        )
-    });
-    static COUNTED: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)^(?:[kxsp]\b|-year|\s*(?:seconds?|minutes?|hours?) long|\s*years of|\s*pixels|-minute|-second|\s*-?\s*frames?\b|\s*fps\b|\s*years? old|\s*degrees|\s+(?:January|February|March|April|May|June|July|August|September|October|November|December)\b|-year-old|\s*o'?clock|\s+\p{Lu}\w+ (?:Street|Road|Avenue)|\s+on (?:the|his|her) \w+(?:'s)? (?:shirt|jersey|back)|帧|岁|\s*[ap]\.?m\b)",
-        )
-    });
+    pattern! { ORDINAL = r"(?i)^(?:st|nd|rd|th|er|ère|ème|º|ª|°\s*[CF]?)\b|^\.\s*(?:Platz|Runde|Stock)" }
+    pattern! { NAMED = r"(?i)(?:\b(?:frames?|seconds?|minutes?|video|image|figure|option|step|number|no\.|page|scene|part|question|chapter|level|code|status|error|line|room|class|jersey|shirt|bus|track|platform|table|gate|lane|channel|age|aged|version|t\s*=|frame:|of (?:the|these|those))|#|第)\s*$" }
+    pattern! { COUNTED = r"(?i)^(?:[kxsp]\b|-year|\s*(?:seconds?|minutes?|hours?) long|\s*years of|\s*pixels|-minute|-second|\s*-?\s*frames?\b|\s*fps\b|\s*years? old|\s*degrees|\s+(?:January|February|March|April|May|June|July|August|September|October|November|December)\b|-year-old|\s*o'?clock|\s+\p{Lu}\w+ (?:Street|Road|Avenue)|\s+on (?:the|his|her) \w+(?:'s)? (?:shirt|jersey|back)|帧|岁|\s*[ap]\.?m\b)" }
     figure.kind == FigureKind::Clock
         || COUNTED.is_match(close_after(&text[unit_less(text, figure)..]))
         || is_name(text, figure)
@@ -206,9 +180,8 @@ fn is_other(text: &str, figure: &Figure) -> bool {
 
 /// Whether a figure is part of a name or a year: `iPhone 12`, `Boeing 747`, `in 2019`.
 fn is_name(text: &str, figure: &Figure) -> bool {
-    static NAME: LazyLock<Regex> = LazyLock::new(|| regex(r"\s(?:\p{Lu}\p{Ll}+|\p{Ll}+\p{Lu}\p{Ll}*) $"));
-    static DATE: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(?i)\b(?:in|since|the|of|this|a|from)(?: the)? $"));
+    pattern! { NAME = r"\s(?:\p{Lu}\p{Ll}+|\p{Ll}+\p{Lu}\p{Ll}*) $" }
+    pattern! { DATE = r"(?i)\b(?:in|since|the|of|this|a|from)(?: the)? $" }
     let head = close_before(text, figure.start);
     let is_year = (1900.0..2100.0).contains(&figure.value) && DATE.is_match(head);
     is_year || NAME.find(head).is_some_and(|name| !head[..name.start()].trim_end().ends_with(['.', ':', '!']))
@@ -216,25 +189,13 @@ fn is_name(text: &str, figure: &Figure) -> bool {
 
 /// A number with nothing beside it but dress, words for "about" and up to three words of a unit.
 fn alone(text: &str) -> Option<f64> {
-    static AROUND: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)^[\s()\[\]:.~≈=\x01]*(?:(?:the |my |final |correct )*(?:answer|count|total|number|antwort|réponse|respuesta|resposta|risposta|答案|答え|答)\s*(?:is|ist|est|es|è|是|为|は)?[\s:=]*)?(?:(?:about|approximately|approx\.?|around|roughly|exactly|circa|ca\.?|nearly|almost|only|just|a total of|ungefähr|etwa|rund|genau|environ|à peu près|unos|unas|aproximadamente|cerca de|circa|约|大约|約|およそ|共|一共|总共|有|约为|probably|likely|maybe|i think|i count|i see|there are|there is|есть|около)[\s:,]*)*[~≈]?\s*$",
-        )
-    });
-    static UNIT: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"^\s*(?:[A-Za-zÀ-ÿ°%²³/µ·-]+\.?\s*){0,4}[()\[\].!\s]*$|^\s*[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}]{0,6}[.!\s]*$",
-        )
-    });
+    pattern! { AROUND = r"(?i)^[\s()\[\]:.~≈=\x01]*(?:(?:the |my |final |correct )*(?:answer|count|total|number|antwort|réponse|respuesta|resposta|risposta|答案|答え|答)\s*(?:is|ist|est|es|è|是|为|は)?[\s:=]*)?(?:(?:about|approximately|approx\.?|around|roughly|exactly|circa|ca\.?|nearly|almost|only|just|a total of|ungefähr|etwa|rund|genau|environ|à peu près|unos|unas|aproximadamente|cerca de|circa|约|大约|約|およそ|共|一共|总共|有|约为|probably|likely|maybe|i think|i count|i see|there are|there is|есть|около)[\s:,]*)*[~≈]?\s*$" }
+    pattern! { UNIT = r"^\s*(?:[A-Za-zÀ-ÿ°%²³/µ·-]+\.?\s*){0,4}[()\[\].!\s]*$|^\s*[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}]{0,6}[.!\s]*$" }
     let all = figures(text);
     let [figure] = all[..] else { return None };
     let head = &text[..figure.start];
     let tail = &text[unit_less(text, &figure)..];
-    static VERB: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:is|are|was|were|seems?|not|wrong|incorrect|too|would|could|or|min|minimum|max|maximum|fewer|more|less|at)\b",
-        )
-    });
+    pattern! { VERB = r"(?i)\b(?:is|are|was|were|seems?|not|wrong|incorrect|too|would|could|or|min|minimum|max|maximum|fewer|more|less|at)\b" }
     if VERB.is_match(tail) {
         return None;
     }
@@ -268,7 +229,7 @@ enum Tier {
 
 /// The first or last line, or the first sentence, that is one number. `Some(None)`: lines of numbers.
 fn line_alone(text: &str) -> Option<Option<f64>> {
-    static MARKER: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*\d+[.)]\s+\S"));
+    pattern! { MARKER = r"^\s*\d+[.)]\s+\S" }
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let of = |line: &&str| if MARKER.is_match(line) { None } else { alone(line) };
     let numbers: Vec<f64> = lines.iter().filter_map(of).collect();
@@ -314,18 +275,10 @@ fn last_statement(text: &str, tier: Tier) -> Option<(usize, Option<(f64, &'stati
         .map(regex)
         .into()
     });
-    static BEHIND: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)^\s*(?:[a-zà-ÿ]+\s+)?(?:in total|in all|altogether|insgesamt|au total|en total|in totale)\b",
-        )
-    });
-    static ABOUT: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)^[\s:(\[\x01]*(?:(?:about|approximately|approx\.?|around|roughly|exactly|nearly|almost|only|just|a total of|indeed|therefore|thus|clearly|probably|likely|still|then|now|actually|really|in fact|ungefähr|etwa|rund|genau|insgesamt|sind|es|ist|son|sono|sont|environ|unos|unas|aproximadamente|约|大约|約|は|有|the|a|at|in total|altogether)[\s:,]*)*[~≈]?\s*$",
-        )
-    });
-    static TOTAL: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)total|altogether|insgesamt|一共|总共|總共"));
-    static FEW: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?:[\s,]*[^\s.,!?]+){0,4}\s*$"));
+    pattern! { BEHIND = r"(?i)^\s*(?:[a-zà-ÿ]+\s+)?(?:in total|in all|altogether|insgesamt|au total|en total|in totale)\b" }
+    pattern! { ABOUT = r"(?i)^[\s:(\[\x01]*(?:(?:about|approximately|approx\.?|around|roughly|exactly|nearly|almost|only|just|a total of|indeed|therefore|thus|clearly|probably|likely|still|then|now|actually|really|in fact|ungefähr|etwa|rund|genau|insgesamt|sind|es|ist|son|sono|sont|environ|unos|unas|aproximadamente|约|大约|約|は|有|the|a|at|in total|altogether)[\s:,]*)*[~≈]?\s*$" }
+    pattern! { TOTAL = r"(?i)total|altogether|insgesamt|一共|总共|總共" }
+    pattern! { FEW = r"^(?:[\s,]*[^\s.,!?]+){0,4}\s*$" }
     let all = figures(text);
     let mut last: Option<(usize, Option<f64>, &'static str)> = None;
     let mut put = |at: usize, said: Option<f64>, rule| {
@@ -384,7 +337,7 @@ fn last_statement(text: &str, tier: Tier) -> Option<(usize, Option<(f64, &'stati
                     counts.push(value);
                 }
                 // Of several counts none is the whole, unless the sentence is about the question.
-                static ASKED: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:answer|question|asked)\b"));
+                pattern! { ASKED = r"(?i)\b(?:answer|question|asked)\b" }
                 let is_part = tier == Tier::Counted
                     && (counts.len() > 1 && !ASKED.is_match(head) || goes_on(text, figure));
                 is_said = true;
@@ -407,22 +360,17 @@ fn last_statement(text: &str, tier: Tier) -> Option<(usize, Option<(f64, &'stati
 
 /// Whether a count goes on with another one in its sentence: `3 with the child and 2 without`.
 fn goes_on(text: &str, figure: &Figure) -> bool {
-    static NEXT: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(?i)^[^.\n(]{0,40}\b(?:and|or|und|et|y)\s+(?:maybe |possibly )?\d"));
+    pattern! { NEXT = r"(?i)^[^.\n(]{0,40}\b(?:and|or|und|et|y)\s+(?:maybe |possibly )?\d" }
     NEXT.is_match(close_after(&text[figure.end..]))
 }
 
 /// The only number of a text that denies and asks nothing.
 fn only(text: &str) -> Option<f64> {
-    static MARKER: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*\d+[.)]\s"));
+    pattern! { MARKER = r"^\s*\d+[.)]\s" }
     if MARKER.is_match(text) {
         return None;
     }
-    static DENIED: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:not|cannot|can't|don't|doesn't|hard to|unable|unclear|if|sorry|no longer|neither|failed|error|wrong|incorrect|right|too many|too few|too high|too low|impossible|will|nicht|pas|no puedo)\b|[?？]\s*$|不|没|無法|无法",
-        )
-    });
+    pattern! { DENIED = r"(?i)\b(?:not|cannot|can't|don't|doesn't|hard to|unable|unclear|if|sorry|no longer|neither|failed|error|wrong|incorrect|right|too many|too few|too high|too low|impossible|will|nicht|pas|no puedo)\b|[?？]\s*$|不|没|無法|无法" }
     let mut all: Vec<Figure> = figures(text).into_iter().filter(|figure| !is_other(text, figure)).collect();
     // `After 10 seconds, 4 birds …`
     if all.len() > 1 {
@@ -438,36 +386,18 @@ fn only(text: &str) -> Option<f64> {
 
 /// The text with counts that are written out in digits, thousands joined, fractions divided.
 fn with_digits(text: &str) -> String {
-    static FRACTION: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"\\[dt]?frac\s*\{?(\d{1,3})\}?\s*\{?(\d{1,3})\}?|\b(\d{1,2})/(\d{1,2})\b"));
-    static SPACED: LazyLock<Regex> = LazyLock::new(|| regex(r"\b(\d{1,3}) (\d{3})\b"));
-    static ONE: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)(^[^\w]*|\b(?:is|are|only|just|exactly|has|see|count|counted|than|:|total of)\s+)one\b(\s*[^\w\s]*$|\s*[.,;!]|\s+(?:single\s+)?\w)",
-        )
-    });
-    static NO_ONE: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\bone\s+(?:second,|third|half|quarter|fifth|tenth|moment|hundred|thousand|million|of|can|could|may|might|must|should|who|that|from|has|sees|would)\b",
-        )
-    });
-    static NONE: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)^[^\w]*(?:none of them|there are (?:no (?:\w+s|people|men|women|children)|zero)\b[^.\n]*|there aren't any\b[^.\n]*|no (?:\w+s|people|men|women|children) (?:are|were) (?:visible|present|shown|seen|there)|nobody|none|nil|zero|null|zéro|cero|keine|aucune?|ninguno|nessuno|没有|零)[^\w]*(?:$|\.)",
-        )
-    });
+    pattern! { FRACTION = r"\\[dt]?frac\s*\{?(\d{1,3})\}?\s*\{?(\d{1,3})\}?|\b(\d{1,2})/(\d{1,2})\b" }
+    pattern! { SPACED = r"\b(\d{1,3}) (\d{3})\b" }
+    pattern! { ONE = r"(?i)(^[^\w]*|\b(?:is|are|only|just|exactly|has|see|count|counted|than|:|total of)\s+)one\b(\s*[^\w\s]*$|\s*[.,;!]|\s+(?:single\s+)?\w)" }
+    pattern! { NO_ONE = r"(?i)\bone\s+(?:second,|third|half|quarter|fifth|tenth|moment|hundred|thousand|million|of|can|could|may|might|must|should|who|that|from|has|sees|would)\b" }
+    pattern! { NONE = r"(?i)^[^\w]*(?:none of them|there are (?:no (?:\w+s|people|men|women|children)|zero)\b[^.\n]*|there aren't any\b[^.\n]*|no (?:\w+s|people|men|women|children) (?:are|were) (?:visible|present|shown|seen|there)|nobody|none|nil|zero|null|zéro|cero|keine|aucune?|ninguno|nessuno|没有|零)[^\w]*(?:$|\.)" }
     if NONE.is_match(text) {
         return "0".to_owned();
     }
     // `3.0 × 10^2`, `2.5 million`, `12.000 Zuschauer`: a German noun says that the point stands between thousands.
-    static POWER: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(\d+(?:\.\d+)?)\s*(?:×|x|\\times|·)\s*10\s*\^\s*\{?(-?\d{1,2})\}?"));
-    static SCALE: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(\d+(?:\.\d+)?)\s*(?:(thousand|tausend|mille|mil)\b|(millions?|millionen|millones|mio\.?|mln)\b|(billions?|milliarden?|bn)\b|(万|萬|만)|(億|亿|억)|(千|천)|(hundred)\b)",
-        )
-    });
-    static POINTED: LazyLock<Regex> = LazyLock::new(|| regex(r"\b(\d{1,3})\.(\d{3})( \p{Lu}\p{Ll}{3,})"));
+    pattern! { POWER = r"(\d+(?:\.\d+)?)\s*(?:×|x|\\times|·)\s*10\s*\^\s*\{?(-?\d{1,2})\}?" }
+    pattern! { SCALE = r"(?i)\b(\d+(?:\.\d+)?)\s*(?:(thousand|tausend|mille|mil)\b|(millions?|millionen|millones|mio\.?|mln)\b|(billions?|milliarden?|bn)\b|(万|萬|만)|(億|亿|억)|(千|천)|(hundred)\b)" }
+    pattern! { POINTED = r"\b(\d{1,3})\.(\d{3})( \p{Lu}\p{Ll}{3,})" }
     let powered = |found: &Captures<'_>| match (found[1].parse::<f64>(), found[2].parse::<i32>()) {
         (Ok(value), Ok(power)) => (value * 10f64.powi(power)).to_string(),
         _ => found[0].to_owned(),
@@ -500,8 +430,7 @@ fn with_digits(text: &str) -> String {
     };
     let mut text = hangul(&han(&text));
     // Isolated ones are left: in most languages they are articles.
-    static VAGUE: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(?i)\b(?:hundreds|thousands|millions|dozens|a few|several)\b"));
+    pattern! { VAGUE = r"(?i)\b(?:hundreds|thousands|millions|dozens|a few|several)\b" }
     if VAGUE.is_match(&text) {
         return text;
     }
@@ -516,36 +445,31 @@ fn with_digits(text: &str) -> String {
         }
     }
     // Outside of English a point in front of three digits stands between thousands.
-    static THOUSANDS: LazyLock<Regex> = LazyLock::new(|| regex(r"\b([1-9]\d{0,2})\.(\d{3})\b"));
-    static MIXED: LazyLock<Regex> = LazyLock::new(|| regex(r"\b(\d+) (?:0\.5|and a half)\b"));
+    pattern! { THOUSANDS = r"\b([1-9]\d{0,2})\.(\d{3})\b" }
+    pattern! { MIXED = r"\b(\d+) (?:0\.5|and a half)\b" }
     let text = if languages.len() == 2 { THOUSANDS.replace_all(&text, "$1$2").into_owned() } else { text };
     MIXED.replace_all(&text, "$1.5").into_owned()
 }
 
 /// A minus in words as a sign, without what a measurement may be off by: `minus 5`, `零下5度`, `3.5 ± 0.2`.
 fn signed(text: &str) -> String {
-    static WORD: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)(^|[^\d\s)]\s*)(?:\b(?:minus|negative|минус)\s+|零下|マイナス|영하\s*)(\d)|(^|[^\d\s)]\s*)\b(?:menos|moins|meno)\s+(\d+\s*(?:°|grad|degr|gradi))",
-        )
-    });
-    static ERROR: LazyLock<Regex> = LazyLock::new(|| regex(r"[\s,]*(?:±|\+/-|\+-)\s*\d+(?:\.\d+)?"));
+    pattern! { WORD = r"(?i)(^|[^\d\s)]\s*)(?:\b(?:minus|negative|минус)\s+|零下|マイナス|영하\s*)(\d)|(^|[^\d\s)]\s*)\b(?:menos|moins|meno)\s+(\d+\s*(?:°|grad|degr|gradi))" }
+    pattern! { ERROR = r"[\s,]*(?:±|\+/-|\+-)\s*\d+(?:\.\d+)?" }
     let text = ERROR.replace_all(text, "");
     WORD.replace_all(&text, "$1$3 -$2$4").into_owned()
 }
 
 /// `a dozen`, `10k`, `twice`, `3 of the 5` as numbers.
 fn with_words_of_scale(text: &str) -> String {
-    static HALF: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\bhalf a (million|dozen)\b"));
-    static DOZEN: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:(\d+) dozen|a dozen|twice|once)\b"));
-    static DOZENS: LazyLock<Regex> = LazyLock::new(|| {
-        regex(r"(?i)\b(?:(two|zwei)|(three|drei)|(four|vier)|(five|fünf)|(six|sechs)) (?:dozen|dutzend)\b")
-    });
-    static KILO: LazyLock<Regex> = LazyLock::new(|| regex(r"\b(\d+(?:\.\d+)?)([kKM])\b"));
-    static POWER: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(^|[^\d.×x·*\s]\s*|^\s*)10\s*\^\s*\{?(-?\d{1,2})\}?"));
-    static OUT_OF: LazyLock<Regex> = LazyLock::new(|| regex(r"\b(\d+) (?:out )?of (?:the |all )?\d+\b"));
-    static APOSTROPHE: LazyLock<Regex> = LazyLock::new(|| regex(r"\b(\d{1,3})'(\d{3})\b"));
+    pattern! { HALF = r"(?i)\bhalf a (million|dozen)\b" }
+    pattern! { DOZEN = r"(?i)\b(?:(\d+) dozen|a dozen|twice|once)\b" }
+    pattern! {
+        DOZENS = r"(?i)\b(?:(two|zwei)|(three|drei)|(four|vier)|(five|fünf)|(six|sechs)) (?:dozen|dutzend)\b"
+    }
+    pattern! { KILO = r"\b(\d+(?:\.\d+)?)([kKM])\b" }
+    pattern! { POWER = r"(^|[^\d.×x·*\s]\s*|^\s*)10\s*\^\s*\{?(-?\d{1,2})\}?" }
+    pattern! { OUT_OF = r"\b(\d+) (?:out )?of (?:the |all )?\d+\b" }
+    pattern! { APOSTROPHE = r"\b(\d{1,3})'(\d{3})\b" }
     let is_short = text.split_whitespace().count() < 4;
     let text = APOSTROPHE.replace_all(text, "$1$2");
     let text = HALF.replace_all(
@@ -613,9 +537,7 @@ fn languages(text: &str) -> Vec<Language> {
 /// Korean numerals up to ten in front of a counter, in digits.
 fn hangul(text: &str) -> String {
     const NUMERALS: [&str; 10] = ["한", "두", "세", "네", "다섯", "여섯", "일곱", "여덟", "아홉", "열"];
-    static COUNT: LazyLock<Regex> = LazyLock::new(|| {
-        regex(r"(^|\s)(한|두|세|네|다섯|여섯|일곱|여덟|아홉|열)(\s*(?:개|명|마리|대|번|권|장|병|잔|채))")
-    });
+    pattern! { COUNT = r"(^|\s)(한|두|세|네|다섯|여섯|일곱|여덟|아홉|열)(\s*(?:개|명|마리|대|번|권|장|병|잔|채))" }
     let replaced = COUNT.replace_all(text, |found: &Captures<'_>| {
         let value = NUMERALS.iter().position(|known| *known == &found[2]).map_or(0, |place| place + 1);
         format!("{}{value}{}", &found[1], &found[3])
@@ -625,11 +547,7 @@ fn hangul(text: &str) -> String {
 
 /// Han numerals up to 99 in front of a counter, or alone, in digits. A single `一` is an article.
 fn han(text: &str) -> String {
-    static HAN: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"([几幾数]?)([一二两兩三四五六七八九十]{1,3})(\s*(?:[个個把张張只隻辆輛人位名本台扇件条條次米块塊つ匹枚頭头棵朵杯瓶座艘架间間部台層层枝支盏公到至或]|$|[.\n,，、]))",
-        )
-    });
+    pattern! { HAN = r"([几幾数]?)([一二两兩三四五六七八九十]{1,3})(\s*(?:[个個把张張只隻辆輛人位名本台扇件条條次米块塊つ匹枚頭头棵朵杯瓶座艘架间間部台層层枝支盏公到至或]|$|[.\n,，、]))" }
     let digit =
         |c: char| "一二三四五六七八九".chars().position(|known| known == c).map_or(2, |place| place + 1);
     let value = |written: &str| {

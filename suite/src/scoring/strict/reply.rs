@@ -1,7 +1,6 @@
 //! The part of a reply that may hold the answer, in plain characters.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
@@ -31,8 +30,7 @@ impl Reply {
         if text.trim_start().starts_with(API_ERROR) {
             return Vec::new();
         }
-        static THINKING: LazyLock<Regex> =
-            LazyLock::new(|| regex(r"(?i)<(/?)(?:thinking|thought|thoughts|reasoning|think)>"));
+        pattern! { THINKING = r"(?i)<(/?)(?:thinking|thought|thoughts|reasoning|think)>" }
         let text = &unescaped(first_turn(text));
         let text = &THINKING
             .replace_all(text, "<${1}think>")
@@ -66,7 +64,7 @@ impl Reply {
 
 /// Text that was escaped once too often, as it was meant: `&lt;answer&gt;`, a line feed as two characters.
 fn unescaped(text: &str) -> String {
-    static LINE: LazyLock<Regex> = LazyLock::new(|| regex(r"\\n(\\n)*(\s|[A-Z(<*]|$)"));
+    pattern! { LINE = r"\\n(\\n)*(\s|[A-Z(<*]|$)" }
     let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&");
     let text = text.replace("[ANSWER]", "<answer>").replace("[/ANSWER]", "</answer>");
     LINE.replace_all(&text, "\n$2").into_owned()
@@ -87,23 +85,21 @@ fn first_turn(text: &str) -> &str {
         "\n### Question",
     ];
     let end = ENDS.iter().filter_map(|end| text.find(end)).filter(|&at| !text[..at].trim().is_empty()).min();
-    static ROLE: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)^\s*(?:assistant|model|bot|gpt)\s*:\s*"));
+    pattern! { ROLE = r"(?i)^\s*(?:assistant|model|bot|gpt)\s*:\s*" }
     let text = &text[..end.unwrap_or(text.len())];
     ROLE.find(text).map_or(text, |role| &text[role.end()..])
 }
 
 /// Body of the last closed answer tag, in either case, and what follows it.
 fn last_tag(text: &str) -> Option<(Cow<'_, str>, &str)> {
-    static TAG: LazyLock<Regex> = LazyLock::new(|| {
-        regex(r"(?is)<\s*(?:final[_ -]?)?answer\s*>(.*?)<\s*/\s*(?:final[_ -]?)?answer\s*>")
-    });
-    static OPEN: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)<\s*(?:final[_ -]?)?answer\s*>"));
+    pattern! { TAG = r"(?is)<\s*(?:final[_ -]?)?answer\s*>(.*?)<\s*/\s*(?:final[_ -]?)?answer\s*>" }
+    pattern! { OPEN = r"(?i)<\s*(?:final[_ -]?)?answer\s*>" }
     let mut all: Vec<Captures<'_>> = TAG.captures_iter(text).collect();
     let found = all.pop()?;
     let (body, whole) = (found.get(1)?.as_str(), found.get(0)?);
     let body = OPEN.find_iter(body).last().map_or(body, |open| &body[open.end()..]);
     // `<answer>A</answer> or <answer>C</answer>` is one answer of two letters.
-    static JOINT: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)^\s*(or|and|oder|ou|o|或|または|또는)\s*$"));
+    pattern! { JOINT = r"(?i)^\s*(or|and|oder|ou|o|或|または|또는)\s*$" }
     let before = all.last().and_then(|before| {
         let between = &text[before.get(0)?.end()..whole.start()];
         Some((before.get(1)?.as_str(), JOINT.captures(between)?.get(1)?.as_str()))
@@ -134,21 +130,14 @@ pub(super) fn regex(pattern: &str) -> Regex {
 /// no Markdown emphasis, headings, bullets, LaTeX commands and dollar signs, markup tags, special tokens and emoji.
 /// Boxes become lines of their own that begin with [`BOX`].
 pub(super) fn plain(text: &str) -> String {
-    static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
-        regex(r"<\|[A-Za-z0-9_]+\|>|</?(?:[a-z]|[A-Za-z][A-Za-z0-9_:-]+)\s*/?>|~~[^~\n]*~~|[◁▷]")
-    });
-    static LATEX: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|operatorname|bf|rm)\s*\{([^{}]*)\}",
-        )
-    });
-    static LEFT: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"\\(?:left|right|displaystyle|quad|qquad|[()\[\],;!])"));
-    static ANSWER_TAG: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)<\s*(?:final[_ -]?)?answer\s*>"));
+    pattern! { TOKEN = r"<\|[A-Za-z0-9_]+\|>|</?(?:[a-z]|[A-Za-z][A-Za-z0-9_:-]+)\s*/?>|~~[^~\n]*~~|[◁▷]" }
+    pattern! { LATEX = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|operatorname|bf|rm)\s*\{([^{}]*)\}" }
+    pattern! { LEFT = r"\\(?:left|right|displaystyle|quad|qquad|[()\[\],;!])" }
+    pattern! { ANSWER_TAG = r"(?i)<\s*(?:final[_ -]?)?answer\s*>" }
     let text: String = text.chars().filter_map(plain_char).collect();
-    static BOXES: LazyLock<Regex> = LazyLock::new(|| {
-        regex(r"(?:\\f?box|(^|[^\\\w])boxed|\\boxed|<\|begin_of_box\|>)\s*(\{|$)|<\|begin_of_box\|>")
-    });
+    pattern! {
+        BOXES = r"(?:\\f?box|(^|[^\\\w])boxed|\\boxed|<\|begin_of_box\|>)\s*(\{|$)|<\|begin_of_box\|>"
+    }
     let text = ends_of(&text).replace("<|end_of_box|>", "}");
     let text = BOXES.replace_all(&text, r"$1\boxed{");
     // A tag that the token limit left open says that an answer follows.
@@ -313,7 +302,7 @@ pub(super) fn json(text: &str) -> Option<serde_json::Value> {
     let unfenced =
         text.trim().trim_start_matches("```json").trim_start_matches("```").trim_end_matches("```");
     // Objects behind each other, which may say different things; the same twice is one.
-    static NEXT: LazyLock<Regex> = LazyLock::new(|| regex(r"\}\s*,?\s*\{"));
+    pattern! { NEXT = r"\}\s*,?\s*\{" }
     let several = || {
         let text = unfenced.trim();
         let list = text.starts_with('{').then(|| format!("[{}]", NEXT.replace_all(text, "},{")))?;

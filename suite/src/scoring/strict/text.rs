@@ -1,12 +1,9 @@
 //! The words that answer an open question.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
 use serde_json::Value;
 
 use super::leads::{CONDITION, LEADS, NEGATED, OTHERS, Strength};
-use super::reply::{BOX, Reply, json, plain, regex};
+use super::reply::{BOX, Reply, json, plain};
 use crate::reference::Tag;
 
 /// The answer to an open question and the rule that found it.
@@ -60,12 +57,8 @@ fn in_json(value: &Value) -> Option<String> {
 
 /// The rest of the sentence behind the last phrase that declares an answer.
 fn declared(text: &str) -> Option<&str> {
-    static END: LazyLock<Regex> = LazyLock::new(|| regex(r"[.!?]\s|[.!?]$|\n|\.(?:\p{Han}|$)"));
-    static NOUN: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)answer|ans\b|conclusion|antwort|lösung|réponse|respuesta|resposta|risposta|ответ|答案|答え|回答|解答|정답|답",
-        )
-    });
+    pattern! { END = r"[.!?]\s|[.!?]$|\n|\.(?:\p{Han}|$)" }
+    pattern! { NOUN = r"(?i)answer|ans\b|conclusion|antwort|lösung|réponse|respuesta|resposta|risposta|ответ|答案|答え|回答|解答|정답|답" }
     let mut last: Option<usize> = None;
     for lead in LEADS.iter().filter(|lead| lead.strength == Strength::Strong) {
         for found in lead.pattern.find_iter(text).filter(|found| NOUN.is_match(found.as_str())) {

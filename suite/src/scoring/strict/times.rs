@@ -1,11 +1,5 @@
 //! Times and numbers of a text, as people and models write them.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
-use super::reply::regex;
-
 /// A number of a text, or a time made of several.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Figure {
@@ -50,8 +44,7 @@ pub(super) fn figures(text: &str) -> Vec<Figure> {
 }
 
 fn figure(text: &str, start: usize) -> Figure {
-    static CLOCK: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"^(\d{1,3})[:'](\d{1,2})(?::(\d{1,2}))?(?:([.,])(\d{1,6}))?"));
+    pattern! { CLOCK = r"^(\d{1,3})[:'](\d{1,2})(?::(\d{1,2}))?(?:([.,])(\d{1,6}))?" }
     let rest = &text[start..];
     if let Some(found) = CLOCK.captures(rest) {
         let part = |at: usize| found.get(at).map_or(0.0, |part| part.as_str().parse().unwrap_or(0.0));
@@ -79,7 +72,7 @@ fn figure(text: &str, start: usize) -> Figure {
     end += taken;
     let mut total = value * factor;
     // Smaller units that follow: `1 h 2 min and 3 s`.
-    static AND: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*(?:,?\s*(?:and|und|et|y|e|и)\s|,\s)?\s*"));
+    pattern! { AND = r"^\s*(?:,?\s*(?:and|und|et|y|e|и)\s|,\s)?\s*" }
     while let Some(joint) = AND.find(&text[end..]).map(|joint| end + joint.end())
         && text[joint..].starts_with(|c: char| c.is_ascii_digit())
     {
@@ -120,12 +113,8 @@ fn signed(text: &str, figure: Figure) -> Figure {
 /// A number and its length in bytes: a point, or a comma before one or two digits, begins its fraction; commas before three
 /// digits stand between thousands.
 fn number(text: &str, start: usize) -> (f64, usize) {
-    static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"^(?:(\d{1,3}(?:,\d{2,3})*,\d{3})(\.\d+)?|(\d{1,3}(?:\.\d{3})+),(\d+)|(\d+),(\d{1,2})|(\d+(?:\.\d+)?(?:[eE][-+]?\d{1,2})?))",
-        )
-    });
-    static PLAIN: LazyLock<Regex> = LazyLock::new(|| regex(r"^\d+(?:\.\d+)?"));
+    pattern! { NUMBER = r"^(?:(\d{1,3}(?:,\d{2,3})*,\d{3})(\.\d+)?|(\d{1,3}(?:\.\d{3})+),(\d+)|(\d+),(\d{1,2})|(\d+(?:\.\d+)?(?:[eE][-+]?\d{1,2})?))" }
+    pattern! { PLAIN = r"^\d+(?:\.\d+)?" }
     let rest = &text[start..];
     let parsed = |text: String| text.parse::<f64>().unwrap_or(f64::NAN);
     let plain =
@@ -159,15 +148,15 @@ fn is_bracketed(text: &str, start: usize, length: usize) -> bool {
 
 /// The unit of time that a text begins with: seconds of one, and its length in bytes with the blank before it.
 fn unit(text: &str) -> Option<(f64, usize)> {
-    static UNIT: LazyLock<Regex> = LazyLock::new(|| {
-        regex(concat!(
+    pattern! {
+        UNIT = concat!(
             r"^[\s-]?(?:",
             r"(?i:(ms|milliseconds)\b)|(?i:(seconds|secondes|secondi|segundos|sekunden|second|seconde|secondo|segundo|sekunde|секунды|секунду|секунд|секунда|секунде|secs|seg|sek|сек|sec|s)\b)|(秒钟|秒鐘|秒間|秒|초)",
             r"|(?i:(minutes|minuten|minutos|minuti|minute|minuto|минуты|минуту|минут|минута|mins|min|мин|m)(?:\b|\d))|(分钟|分鐘|分間|分|분)",
             r"|(?i:(hours|stunden|heures|horas|hour|stunde|heure|hora|ore|ora|часов|часа|час|hrs|hr|std|h)(?:\b|\d))|(小时|小時|時間|시간)",
             r")"
-        ))
-    });
+        )
+    }
     let found = UNIT.captures(text)?;
     let (kind, name) = found.iter().enumerate().skip(1).find_map(|(kind, name)| Some((kind, name?)))?;
     // `10 m` are metres, `10m` and `1 m 20 s` minutes.

@@ -9,7 +9,6 @@ use paravt_suite::protocol::{
 
 use crate::import::{ImportError, Pinned, Release, Text, Texts};
 
-/// The driver.
 const DRIVER: &str = "paravt/eval/driver.py";
 /// The loaders.
 const UTILS: &str = "paravt/eval/utils.py";

@@ -1,9 +1,7 @@
 //! Extraction and scoring as the released driver does them, wrong turns included
 //! (ParaVT cf55249 `paravt/eval/utils.py`).
 
-use std::sync::LazyLock;
-
-use paravt_python::{MAX_STR_DIGITS, float, literal_regex, standalone, strip};
+use paravt_python::{MAX_STR_DIGITS, float, pattern, standalone, strip};
 use paravt_suite::record::{Outcome, Score};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::RAISES;
@@ -54,8 +52,7 @@ fn only_letter(text: &str) -> Option<char> {
 }
 
 fn stated(text: &str) -> Option<char> {
-    static STATED: LazyLock<Regex> =
-        LazyLock::new(|| literal_regex(r"(?:answer|Answer)\s*(?:is|:)\s*([A-J])"));
+    pattern! { STATED = r"(?:answer|Answer)\s*(?:is|:)\s*([A-J])" }
     STATED.captures(text)?.get(1)?.as_str().chars().next()
 }
 
@@ -78,7 +75,7 @@ pub struct TooManyMinutes(pub String);
 /// # Errors
 /// Minutes beyond what Python can convert, as it words it.
 pub fn extract_interval(text: &str) -> Result<Option<Interval>, TooManyMinutes> {
-    static TAG: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"<time>([^<]+)</time>"));
+    pattern! { TAG = r"<time>([^<]+)</time>" }
     if strip(text).is_empty() {
         return Ok(None);
     }
@@ -95,8 +92,7 @@ pub fn extract_interval(text: &str) -> Result<Option<Interval>, TooManyMinutes> 
 }
 
 fn clock_range(text: &str) -> Result<Option<Interval>, TooManyMinutes> {
-    static CLOCK: LazyLock<Regex> =
-        LazyLock::new(|| literal_regex(r"(\d+):(\d+(?:\.\d+)?)\s*[-–—]\s*(\d+):(\d+(?:\.\d+)?)"));
+    pattern! { CLOCK = r"(\d+):(\d+(?:\.\d+)?)\s*[-–—]\s*(\d+):(\d+(?:\.\d+)?)" }
     let Some(found) = CLOCK.captures(text) else { return Ok(None) };
     let group = |index: usize| found.get(index).map_or("", |found| found.as_str());
     let time = |minutes: &str, seconds: &str| {
@@ -123,7 +119,7 @@ fn checked_minutes(text: &str, seconds: f64) -> Result<f64, TooManyMinutes> {
 }
 
 fn range(text: &str) -> Option<Interval> {
-    static RANGE: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"(\d+\.?\d*)\s*[-–—]\s*(\d+\.?\d*)"));
+    pattern! { RANGE = r"(\d+\.?\d*)\s*[-–—]\s*(\d+\.?\d*)" }
     let [start, end] = numbers(&RANGE, text)?;
     (end > start).then_some(Interval { start, end, rule: "range" })
 }
@@ -141,19 +137,15 @@ fn numbers<const N: usize>(regex: &Regex, text: &str) -> Option<[f64; N]> {
 /// The first named start and the first named end, in whatever order they stand.
 fn named_times(text: &str) -> Option<Interval> {
     // Python's re.I lets `i` match U+0130 and U+0131 too; the regex crate's folding does not.
-    static STARTS: LazyLock<Regex> = LazyLock::new(|| {
-        literal_regex(r"(?i)(?:start(?:[iİı]ng)?|beg[iİı]n(?:n[iİı]ng)?)\s*(?:t[iİı]me)?[:\s]*(\d+\.?\d*)")
-    });
-    static ENDS: LazyLock<Regex> = LazyLock::new(|| {
-        literal_regex(r"(?i)(?:end(?:[iİı]ng)?|f[iİı]n[iİı]sh(?:[iİı]ng)?)\s*(?:t[iİı]me)?[:\s]*(\d+\.?\d*)")
-    });
+    pattern! { STARTS = r"(?i)(?:start(?:[iİı]ng)?|beg[iİı]n(?:n[iİı]ng)?)\s*(?:t[iİı]me)?[:\s]*(\d+\.?\d*)" }
+    pattern! { ENDS = r"(?i)(?:end(?:[iİı]ng)?|f[iİı]n[iİı]sh(?:[iİı]ng)?)\s*(?:t[iİı]me)?[:\s]*(\d+\.?\d*)" }
     let [start] = numbers(&STARTS, text)?;
     let [end] = numbers(&ENDS, text)?;
     Some(Interval { start, end, rule: "named_times" })
 }
 
 fn two_numbers(text: &str) -> Option<Interval> {
-    static NUMBER: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"(\d+\.?\d*)"));
+    pattern! { NUMBER = r"(\d+\.?\d*)" }
     let mut found = NUMBER.find_iter(text).filter_map(|found| float(found.as_str()));
     Some(Interval { start: found.next()?, end: found.next()?, rule: "two_numbers" })
 }

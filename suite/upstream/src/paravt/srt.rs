@@ -1,10 +1,7 @@
 //! SRT subtitles (ParaVT cf55249 `paravt/eval/utils.py`).
 
-use std::sync::LazyLock;
-
-use paravt_python::{literal_regex, strip};
+use paravt_python::{pattern, strip};
 use paravt_suite::text::clock_seconds;
-use regex::Regex;
 
 /// `parse_srt` of the reference: the text of all cues, tags removed, without times. Blocks of
 /// fewer than three lines are skipped; the byte order mark of the first line is harmless.
@@ -34,8 +31,8 @@ pub fn timed_subtitles(content: &str) -> String {
 
 /// Blocks of three lines or more: the timing line and the cleaned, non-empty text lines.
 fn cues(content: &str) -> impl Iterator<Item = (String, Vec<String>)> {
-    static BLANK: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"\n\s*\n"));
-    static TAG: LazyLock<Regex> = LazyLock::new(|| literal_regex("<[^>]+>"));
+    pattern! { BLANK = r"\n\s*\n" }
+    pattern! { TAG = "<[^>]+>" }
     // Python opens the file in text mode: every line end is one newline.
     let content = content.replace("\r\n", "\n").replace('\r', "\n");
     let blocks: Vec<String> = BLANK.split(strip(&content)).map(str::to_owned).collect();

@@ -3,12 +3,10 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::LazyLock;
 
-use paravt_python::literal_regex;
+use paravt_python::pattern;
 use paravt_suite::protocol::template::TemplateError;
 use paravt_suite::protocol::{CodeTexts, Template};
-use regex::Regex;
 
 /// A piece of a user turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +29,7 @@ pub(super) const TURN: (&str, &str) = ("\n<|im_start|>user\n", "<|im_end|>\n<|im
 /// The same for the model.
 const VISION: &str = "<|vision_start|><|image_pad|><|vision_end|>";
 
-static SYSTEM: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"(?s)<\|im_start\|>system.*?<\|im_end\|>"));
+pattern! { SYSTEM = r"(?s)<\|im_start\|>system.*?<\|im_end\|>" }
 
 impl Observation {
     /// After a call that printed `stdout` and showed `figures` figures, of which the first has the number `first`.
@@ -91,12 +89,10 @@ pub(crate) fn tagged(texts: &CodeTexts, numbers: Range<u64>) -> Result<Vec<Part>
     Ok(parts)
 }
 
-/// Tokens of the chat format and tags of the protocol.
-static SPECIAL: LazyLock<Regex> = LazyLock::new(|| {
-    literal_regex(
-        r"<(\|[A-Za-z0-9_]+\|>|/?(?:tool_call|tool_response|interpreter|answer|code|think|image|video|image_clue_[0-9]+)>)",
-    )
-});
+pattern! {
+    /// Tokens of the chat format and tags of the protocol.
+    SPECIAL = r"<(\|[A-Za-z0-9_]+\|>|/?(?:tool_call|tool_response|interpreter|answer|code|think|image|video|image_clue_[0-9]+)>)"
+}
 
 /// Text in which no tokenizer and no parser of the protocol sees more than text: a space after the `<` of its tokens and
 /// tags. Also how many there were.

@@ -59,7 +59,6 @@ impl CodeTool for Tool {
     }
 }
 
-/// One episode.
 struct Episode {
     interpreter: paravt_jail::Episode,
     environment: Environment,
@@ -220,9 +219,6 @@ fn portable(error: Error) -> CodeError {
 
 /// The lines on the video or the image in the first prompt (`utils/dataset/rl_dataset_wo_mm_hint.py:126` and `:178`): the
 /// "length" of a video is the number of frames, its "sample" rate the average one of the file.
-///
-/// # Errors
-/// The template asks for something else.
 pub fn video_lines(texts: &CodeTexts, video: &paravt_jail::Opened) -> Result<String, TemplateError> {
     let [width, height] = [video.width, video.height].map(|side| side.to_string());
     let (frames, fps) = (video.frames.to_string(), format!("{:.2}", video.fps));

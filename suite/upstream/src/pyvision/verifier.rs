@@ -1,14 +1,11 @@
 //! How the release judges a whole response, which it reads differently from its environment.
 
-use std::sync::LazyLock;
-
-use paravt_python::{float, literal_regex, strip};
-use regex::Regex;
+use paravt_python::{float, pattern, strip};
 
 /// Characters from which on the verifier gives no reward for an answer (`utils/reward_score/multi_task_verifier.py:483`).
 pub(crate) const MAX_ANSWER_CHARS: usize = 1000;
 
-static BOXED: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"(?s)<answer>\n\\boxed\{(.*?)\}\n</answer>"));
+pattern! { BOXED = r"(?s)<answer>\n\\boxed\{(.*?)\}\n</answer>" }
 
 /// The answer that the verifier hands to its judge, `None` where it gives no reward without one
 /// (`utils/reward_score/multi_task_verifier.py:388`): the first box in answer tags with exactly these line ends, anywhere
@@ -30,7 +27,7 @@ pub fn judged_answer(response: &str) -> Option<&str> {
 /// The score of an answer by the rule that the release has beside its judge (`utils/reward_score/rule_match_verify.py:43`):
 /// the first capital letter, or mean relative accuracy of the first number.
 pub fn rule_score(answer: &str, truth: &str) -> f64 {
-    static LETTER: LazyLock<Regex> = LazyLock::new(|| literal_regex("[A-Z]"));
+    pattern! { LETTER = "[A-Z]" }
     let right = |is: bool| f64::from(u8::from(is));
     if strip(answer) == strip(truth) {
         return 1.0;
@@ -42,7 +39,7 @@ pub fn rule_score(answer: &str, truth: &str) -> f64 {
 }
 
 fn first_number(text: &str) -> Option<f64> {
-    static NUMBER: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"[-+]?\p{Nd}*\.?\p{Nd}+"));
+    pattern! { NUMBER = r"[-+]?\p{Nd}*\.?\p{Nd}+" }
     float(NUMBER.find(text)?.as_str())
 }
 

@@ -125,7 +125,6 @@ pub(crate) fn model_folder(id: &str, revision: &str) -> anyhow::Result<PathBuf> 
     folder.map_err(|error| anyhow!("{id}: no such folder, and it cannot be fetched: {error}"))
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!((1..=MAX_JOBS).contains(&args.jobs), "--jobs: expected 1 to {MAX_JOBS}, got {}", args.jobs);
     let sources = sources(args)?;

@@ -34,7 +34,8 @@ use crate::exit::{Exit, OrPreflight as _};
 use crate::failure::Continue;
 use crate::launch::{self, Ending, Obstacle};
 use crate::registry::BackendArgs;
-use crate::{engines, output, signals};
+use crate::signals::{self, Signal};
+use crate::{engines, output};
 
 /// Samples in flight for each server (ParaVT cf55249 paravt/eval/driver.py:588).
 const CONCURRENCY_PER_SERVER: usize = 4;
@@ -278,7 +279,8 @@ impl driver::Host for Host<'_> {
 
     fn stop(&mut self) -> Box<dyn Fn() -> bool> {
         let Ok(runtime) = launch::runtime() else { return Box::new(|| false) };
-        let stop = launch::stopped_by_signal(&runtime);
+        let message = "stopping the training; repeat the command to continue from its last checkpoint";
+        let stop = launch::stopped(&runtime, &Signal::ALL, message);
         // The signals are waited for as long as the runtime lives.
         Box::new(move || {
             let _alive = &runtime;

@@ -21,6 +21,20 @@ pub(crate) fn ffmpeg(out: &Path, size: &str, rate: &str, seconds: u32, options: 
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Copies the streams of a file into another, with options before its name and behind it.
+pub(crate) fn remux(from: &Path, to: &Path, before: &str, after: &str) {
+    let status = Command::new("ffmpeg")
+        .args(["-loglevel", "error", "-y"])
+        .args(before.split_whitespace())
+        .arg("-i")
+        .arg(from)
+        .args(["-c", "copy"])
+        .args(after.split_whitespace())
+        .arg(to)
+        .status();
+    assert!(status.unwrap().success(), "{}", to.display());
+}
+
 /// Writes the display matrix of a rotation into a copy of an mp4 (older ffmpeg programs cannot).
 pub(crate) fn rotate(from: &Path, to: &Path, degrees: u32) {
     let mut bytes = std::fs::read(from).unwrap();
@@ -74,7 +88,6 @@ pub(crate) fn reference(python: &str, dir: &Path, cases: &[Value]) -> PathBuf {
     out
 }
 
-/// The outcome of a case.
 pub(crate) fn outcome(out: &Path, number: usize) -> Value {
     serde_json::from_str(&std::fs::read_to_string(out.join(format!("{number}.json"))).unwrap()).unwrap()
 }

@@ -1,24 +1,16 @@
 //! Replies and lines that are one answer and nothing else.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use super::Said::{self, Nothing, One, Open};
 use super::follow::{alternatives, ends_text, latin, option_after};
 use super::lists::{is_list, labels};
 use super::sentences::is_refused;
 use crate::scoring::strict::leads::TURNED_DOWN;
 use crate::scoring::strict::options::{Options, words};
-use crate::scoring::strict::reply::{BOX, regex};
+use crate::scoring::strict::reply::BOX;
 
 /// A text that is one answer and nothing else: a letter, a letter with its option, an option.
 pub(super) fn short(text: &str, options: &Options) -> Said {
-    static BARE: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"^[^\w?]*(?:(?i:the\s+)?(?i:final |correct |best )?(?i:option|answer|choice|letter|ans|antwort|réponse|respuesta|resposta|risposta|选项|答案|回答|答え|選択肢|정답|답|ответ)\s*(?i:is)?[\s:.=-]*)?[^\w?]*([A-Za-zАВСЕ])(?:[^\w?+#-][^\w?]*)?(?:\s+(?i:option|选项))?[^\w?+#]*$",
-        )
-    });
+    pattern! { BARE = r"^[^\w?]*(?:(?i:the\s+)?(?i:final |correct |best )?(?i:option|answer|choice|letter|ans|antwort|réponse|respuesta|resposta|risposta|选项|答案|回答|答え|選択肢|정답|답|ответ)\s*(?i:is)?[\s:.=-]*)?[^\w?]*([A-Za-zАВСЕ])(?:[^\w?+#-][^\w?]*)?(?:\s+(?i:option|选项))?[^\w?+#]*$" }
     let text = text.trim_start_matches(BOX);
     if text.contains(['✗', '✘', '❌', '≠', '¬', '×', BOX]) {
         return Nothing;
@@ -54,15 +46,11 @@ pub(super) fn short(text: &str, options: &Options) -> Said {
     if is_list(text, options) {
         return Nothing;
     }
-    static SOFT: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)^(?:(?:probably|most likely|likely|definitely|certainly|I think|I believe|I would say|I'd say|it is|it's|it was|this is|that is|that's|they are)[\s,:]+)+",
-        )
-    });
+    pattern! { SOFT = r"(?i)^(?:(?:probably|most likely|likely|definitely|certainly|I think|I believe|I would say|I'd say|it is|it's|it was|this is|that is|that's|they are)[\s,:]+)+" }
     if let Some(soft) = SOFT.find(text) {
         let rest = &text[soft.end()..];
         let said = words(rest);
-        static MARKED: LazyLock<Regex> = LazyLock::new(|| regex(r"^[(\[]*[A-Z][)\]]"));
+        pattern! { MARKED = r"^[(\[]*[A-Z][)\]]" }
         if let Some((letter, taken)) = options.begun(&said).filter(|_| !MARKED.is_match(rest))
             && (taken == said.len() || ends_text(rest, &said, taken))
         {
@@ -93,9 +81,9 @@ fn affirmed(word: &str) -> Option<&'static str> {
 pub(super) fn begins_with_text(text: &str, options: &Options) -> Said {
     let said = words(text);
     let Some((letter, taken)) = options.begun(&said) else { return Nothing };
-    static DENIED: LazyLock<Regex> = LazyLock::new(|| {
-        regex(r"(?i),?\s*(?:and |but )?\b(?:not|rather than|instead of|nicht|et non|pas)\s+[^,.;]*")
-    });
+    pattern! {
+        DENIED = r"(?i),?\s*(?:and |but )?\b(?:not|rather than|instead of|nicht|et non|pas)\s+[^,.;]*"
+    }
     let kept = words(&DENIED.replace_all(text, " "));
     let is_alone = || options.mentions(&kept).iter().all(|(other, ..)| *other == letter);
     let line = text.lines().next().unwrap_or_default();
@@ -115,17 +103,14 @@ pub(super) fn begins_with_text(text: &str, options: &Options) -> Said {
     }
 }
 
-/// What a reply says about itself before it answers.
-pub(super) static TALK: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"(?i)\b(?:let me|I will|I'll|I need|I look|idea|frames were|I can help)\b"));
+pattern! {
+    /// What a reply says about itself before it answers.
+    pub(super) TALK = r"(?i)\b(?:let me|I will|I'll|I need|I look|idea|frames were|I can help)\b"
+}
 
 /// A letter in front of its option's text, or set off by a mark that only a label has.
 pub(super) fn led(text: &str, options: &Options) -> Said {
-    static LED: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"^[^\w]*(?:(?i:option|choice|answer|antwort|réponse|proposition|opción|respuesta|opzione|risposta|resposta|вариант|选项|選項|選択肢)\s*)?[(\[{]*([A-Z])(\s*[)\]}]?\s*[.):、,，\]：]+|\s?\(|\s*[-–—=→]+\s|[)\]]|\s|$)\s*",
-        )
-    });
+    pattern! { LED = r"^[^\w]*(?:(?i:option|choice|answer|antwort|réponse|proposition|opción|respuesta|opzione|risposta|resposta|вариант|选项|選項|選択肢)\s*)?[(\[{]*([A-Z])(\s*[)\]}]?\s*[.):、,，\]：]+|\s?\(|\s*[-–—=→]+\s|[)\]]|\s|$)\s*" }
     let Some(found) = LED.captures(text) else { return Nothing };
     let Some(letter) = found[1].chars().next().and_then(|letter| options.letter(letter)) else {
         return Nothing;
@@ -165,10 +150,8 @@ pub(super) fn led(text: &str, options: &Options) -> Said {
         }
         _ => {}
     }
-    static REASON: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"^(?i:because|since|weil|car|parce que|porque|perché)\b"));
-    static ONLY_IF: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"^(?i:(?:but )?(?:only )?(?:if|provided|unless)|but only)\b"));
+    pattern! { REASON = r"^(?i:because|since|weil|car|parce que|porque|perché)\b" }
+    pattern! { ONLY_IF = r"^(?i:(?:but )?(?:only )?(?:if|provided|unless)|but only)\b" }
     if ONLY_IF.is_match(rest) && mark.trim_start().starts_with(',') {
         return Open;
     }

@@ -1,33 +1,23 @@
 //! What may stand behind an option: the end of a sentence, a reason, another option.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use super::Said::{self, One, Open};
 use crate::scoring::strict::leads::JOINT;
 use crate::scoring::strict::options::{Options, words};
-use crate::scoring::strict::reply::regex;
 
 /// Whether another option follows as an alternative.
 pub(super) fn alternatives(rest: &str, options: &Options, letter: char, rule: &'static str) -> Said {
-    static OTHER: LazyLock<Regex> = LazyLock::new(|| {
-        regex(&format!(
-            r"^[)\]}}.:\s(]*?(?:,?{JOINT}|\s+then\s|\s*[,，、])\s*(?i:possibly |maybe |perhaps |even |also )?(?i:option |choice |answer |opción |opção |option )?[(\[]?([A-Z])(?:[^\w'’]|$|[가-힣ぁ-ん])",
-        ))
-    });
-    static CUT: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)^\s+(?:or|and)\s*$"));
+    pattern! { OTHER = &format!(r"^[)\]}}.:\s(]*?(?:,?{JOINT}|\s+then\s|\s*[,，、])\s*(?i:possibly |maybe |perhaps |even |also )?(?i:option |choice |answer |opción |opção |option )?[(\[]?([A-Z])(?:[^\w'’]|$|[가-힣ぁ-ん])") }
+    pattern! { CUT = r"(?i)^\s+(?:or|and)\s*$" }
     let other = OTHER.captures(rest).and_then(|found| {
         let (other, end) = (options.letter(found[1].chars().next()?)?, found.get(1)?.end());
         // `, C is wrong`, `, I think`, `and a cat`
-        static GOES_ON: LazyLock<Regex> =
-            LazyLock::new(|| regex(r"^\s+(?:is|are|was|being|and [A-Z] (?:are|is))\b"));
+        pattern! { GOES_ON = r"^\s+(?:is|are|was|being|and [A-Z] (?:are|is))\b" }
         let is_word = matches!(other, 'A' | 'I')
             && rest[end..].starts_with(' ')
             && rest[end..].trim_start().starts_with(|c: char| c.is_lowercase());
         (!is_word && !GOES_ON.is_match(&rest[end..])).then_some(other)
     });
-    static OR: LazyLock<Regex> = LazyLock::new(|| regex(r"^[\s,]+(?:or|oder|ou|或者?)\s"));
+    pattern! { OR = r"^[\s,]+(?:or|oder|ou|或者?)\s" }
     let is_open = OR.find(rest).is_some_and(|found| {
         options.begun(&words(&rest[found.end()..])).is_some_and(|(other, _)| other != letter)
     });

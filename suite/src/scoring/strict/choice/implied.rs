@@ -1,9 +1,5 @@
 //! Replies without a statement that name one option.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use super::Said::{self, Nothing, One};
 use super::alone::TALK;
 use super::follow::ends_text;
@@ -12,15 +8,10 @@ use super::sentences::{is_doubtful, is_refused, is_said, sentence_of, sentences}
 use super::statements::lists_all;
 use crate::scoring::strict::leads::{self, TAKEN_BACK};
 use crate::scoring::strict::options::{Options, words};
-use crate::scoring::strict::reply::regex;
 
 /// Fallbacks for a text without a statement: one label in it, a conclusion or the only sentence that names one option.
 pub(super) fn implied(text: &str, options: &Options) -> Said {
-    static LABEL: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?:^|[^\w])(?i:option|choice|answer choice|alternative|选项|選項|選択肢)\s*[(\[]?([A-Z])(?:[^\w'’-]|$)|\w\.?\s\(([A-Z])\)[.!]?\s*(?:\n|$)",
-        )
-    });
+    pattern! { LABEL = r"(?:^|[^\w])(?i:option|choice|answer choice|alternative|选项|選項|選択肢)\s*[(\[]?([A-Z])(?:[^\w'’-]|$)|\w\.?\s\(([A-Z])\)[.!]?\s*(?:\n|$)" }
     // A long text that stops in the middle of a sentence was cut before it concluded.
     let is_cut = text.chars().count() > 200
         && text.ends_with(|c: char| c.is_alphanumeric() || matches!(c, ',' | '、' | '，' | '-'));
@@ -39,8 +30,7 @@ pub(super) fn implied(text: &str, options: &Options) -> Said {
         let (before, sentence) = sentence_of(text, at);
         let sentence = format!("{before}{}", sentence.strip_prefix(before).unwrap_or(sentence));
         let sentence = sentence.split('\n').next().unwrap_or_default();
-        static HANDLED: LazyLock<Regex> =
-            LazyLock::new(|| regex(r"(?i)\b(?:click|press|tap|button|on the (?:screen|slide|sign))"));
+        pattern! { HANDLED = r"(?i)\b(?:click|press|tap|button|on the (?:screen|slide|sign))" }
         if is_said(text, at, at) && !is_doubtful(sentence) && !HANDLED.is_match(sentence) {
             return One(letter, "only_label");
         }
@@ -61,7 +51,7 @@ pub(super) fn implied(text: &str, options: &Options) -> Said {
     let sentences = sentences(text);
     let Some(last) = sentences.last() else { return Nothing };
     // `In the garden. The kitchen is seen before.`, `Yes, she says no to it.`
-    static FIRST: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)^(?:yes|no|ja|nein|oui|non|sí|是|否)\b"));
+    pattern! { FIRST = r"(?i)^(?:yes|no|ja|nein|oui|non|sí|是|否)\b" }
     let first = sentences.first().copied().unwrap_or_default();
     let first = FIRST
         .find(first)
@@ -123,12 +113,8 @@ fn stated(said: &[(char, bool)]) -> Said {
 /// Parts of a sentence that deny or state each for itself; the sentence where an option reaches over several. An option
 /// alone between two commas goes with what stands before it: `a lamp, a vase or a clock`.
 fn clauses<'a>(sentence: &'a str, options: &Options) -> Vec<&'a str> {
-    static BREAK: LazyLock<Regex> = LazyLock::new(|| {
-        // `but` belongs to what it limits.
-        regex(
-            r"(?i)(?:,\s+|\s)(?:but|aber|mais|pero|mas|ma)\s+|[,;:]\s+|[，；：]|\s+[–—-]\s+|\s(?:whereas|sondern|sino|so)\s+",
-        )
-    });
+    // `but` belongs to what it limits.
+    pattern! { BREAK = r"(?i)(?:,\s+|\s)(?:but|aber|mais|pero|mas|ma)\s+|[,;:]\s+|[，；：]|\s+[–—-]\s+|\s(?:whereas|sondern|sino|so)\s+" }
     let (mut parts, mut start) = (Vec::new(), 0);
     let ends = BREAK.find_iter(sentence).map(|found| found.end()).chain([sentence.len()]);
     for end in ends {
@@ -145,11 +131,7 @@ fn clauses<'a>(sentence: &'a str, options: &Options) -> Vec<&'a str> {
 
 /// The rest of a sentence behind a word that draws a conclusion.
 fn concluded(sentence: &str) -> Option<&str> {
-    static CONCLUSION: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)(?:^|[,;:]\s*(?:and\s+)?)(?:so|comparing (?:these|them|those|the \w+)(?: \w+)?|in the end|thus|hence|therefore|in conclusion|in summary|in short|overall|consequently|to conclude|a good summary is that|as a result|final(?:ly)?|因此|所以|综上(?:所述)?|したがって|よって|daher|also|folglich|donc|ainsi|por (?:lo )?tanto|entonces|portanto|quindi|итак|поэтому)\b[\s,:，、]*",
-        )
-    });
+    pattern! { CONCLUSION = r"(?i)(?:^|[,;:]\s*(?:and\s+)?)(?:so|comparing (?:these|them|those|the \w+)(?: \w+)?|in the end|thus|hence|therefore|in conclusion|in summary|in short|overall|consequently|to conclude|a good summary is that|as a result|final(?:ly)?|因此|所以|综上(?:所述)?|したがって|よって|daher|also|folglich|donc|ainsi|por (?:lo )?tanto|entonces|portanto|quindi|итак|поэтому)\b[\s,:，、]*" }
     CONCLUSION.find_iter(sentence).last().map(|found| &sentence[found.end()..])
 }
 

@@ -1,24 +1,16 @@
 //! What follows a phrase that says "the answer follows".
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use super::Said::{self, Nothing, One, Open};
 use super::follow::{alternatives, ends_text, latin, option_after};
 use super::lists::{labels, lists_texts};
 use crate::scoring::strict::leads::Strength;
 use crate::scoring::strict::options::{Options, words};
-use crate::scoring::strict::reply::{BOX, close_after, is_unspaced, regex};
+use crate::scoring::strict::reply::{BOX, close_after, is_unspaced};
 
 /// What follows a phrase.
 pub(super) fn after_lead(text: &str, at: usize, options: &Options, strength: Strength) -> Said {
     let is_strong = strength == Strength::Strong;
-    static LETTER: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r#"^[\s:(\[{"'\x01]*(?:(?i:option|choice|letter|answer|the letter|la|opción|lettre|opção)\s+)?[(\[{"'<]*([A-Za-zАВСЕ])([)\]}"'>]*)"#,
-        )
-    });
+    pattern! { LETTER = r#"^[\s:(\[{"'\x01]*(?:(?i:option|choice|letter|answer|the letter|la|opción|lettre|opção)\s+)?[(\[{"'<]*([A-Za-zАВСЕ])([)\]}"'>]*)"# }
     let rest = close_after(&text[at..]);
     let line = rest.trim_start().trim_start_matches(BOX);
     let line = line.lines().next().unwrap_or_default();
@@ -38,7 +30,7 @@ pub(super) fn after_lead(text: &str, at: usize, options: &Options, strength: Str
     let is_labelled =
         labels(line, options).next().is_some_and(|(at, _)| !line[..at].contains(char::is_alphanumeric));
     // In `(A) text` the bracketed A is an option label, not the article `a`.
-    static MARKED: LazyLock<Regex> = LazyLock::new(|| regex(r"^[\s(\[]*[A-Z][)\]]"));
+    pattern! { MARKED = r"^[\s(\[]*[A-Z][)\]]" }
     let is_labelled = is_labelled || MARKED.is_match(line);
     if is_strong && !is_labelled {
         // The text of one option, or its letter before it, to the end of the line or of the sentence.
@@ -51,8 +43,7 @@ pub(super) fn after_lead(text: &str, at: usize, options: &Options, strength: Str
         }
     }
     // `My answer: the garden (B), since …`
-    static CLAUSE: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"^([^,.;:\n(]+?)\s*(?:\(([A-Z])\))?\s*(?:[,.;!]|$)"));
+    pattern! { CLAUSE = r"^([^,.;:\n(]+?)\s*(?:\(([A-Z])\))?\s*(?:[,.;!]|$)" }
     if is_strong
         && !is_labelled
         && let Some(clause) = CLAUSE.captures(line)
@@ -72,16 +63,10 @@ pub(super) fn after_lead(text: &str, at: usize, options: &Options, strength: Str
     {
         return Nothing;
     }
-    static IF: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(?i)^[\s,)]{0,3}(?:only )?(?:if|provided|unless|assuming|at first)\b"));
-    static ALSO: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)^[^.\n]{0,40}\b(?:but|or|though)\b[^.\n]{0,20}\b(?:could|might|may) (?:also|as well|be)\b|^\s*[,，]?\s*(?:但是?)?也(?:有)?可能|^[)\s]*[.;,]\s*(?:it|this|the answer)\s+(?:could|might|may)\s+also\b|^[^\n]{0,60}Without more context",
-        )
-    });
+    pattern! { IF = r"(?i)^[\s,)]{0,3}(?:only )?(?:if|provided|unless|assuming|at first)\b" }
+    pattern! { ALSO = r"(?i)^[^.\n]{0,40}\b(?:but|or|though)\b[^.\n]{0,20}\b(?:could|might|may) (?:also|as well|be)\b|^\s*[,，]?\s*(?:但是?)?也(?:有)?可能|^[)\s]*[.;,]\s*(?:it|this|the answer)\s+(?:could|might|may)\s+also\b|^[^\n]{0,60}Without more context" }
     // `A for yes or B for no`
-    static EITHER: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(?i)^[)\s]*(?:for|if)\s+\w+,?\s+(?:or|and|otherwise)\b"));
+    pattern! { EITHER = r"(?i)^[)\s]*(?:for|if)\s+\w+,?\s+(?:or|and|otherwise)\b" }
     if IF.is_match(after) || EITHER.is_match(after) {
         return Nothing;
     }

@@ -1,20 +1,12 @@
 //! Labels of options, and lists of them.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use crate::scoring::strict::options::{Options, words};
-use crate::scoring::strict::reply::regex;
 
 /// Places and letters of labels in a text, `A.` or `(B)`: where a line or a part of a sentence begins, or in front of the
 /// option's own text.
 pub(super) fn labels<'a>(text: &'a str, options: &'a Options) -> impl Iterator<Item = (usize, char)> + 'a {
-    static LABEL: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(?:^|[\s,;(（\[])([A-Z])(?:\s?[.):、\]]|\s[-–—→|=]\s)"));
-    static NOUN: LazyLock<Regex> = LazyLock::new(|| {
-        regex(r"(?i)(?:option|choice|answer|antwort|réponse|opción|respuesta|选项|選項|選択肢)\s*[(\[]?$")
-    });
+    pattern! { LABEL = r"(?:^|[\s,;(（\[])([A-Z])(?:\s?[.):、\]]|\s[-–—→|=]\s)" }
+    pattern! { NOUN = r"(?i)(?:option|choice|answer|antwort|réponse|opción|respuesta|选项|選項|選択肢)\s*[(\[]?$" }
     LABEL.captures_iter(text).filter_map(|found| {
         let (label, whole) = (found.get(1)?, found.get(0)?);
         let letter = options.written(label.as_str())?;

@@ -1,11 +1,7 @@
 //! Sentences, and who says what in them.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use crate::scoring::strict::leads::{self, CONDITION, CONTRAST, NEGATED, OTHERS, SOFTENED};
-use crate::scoring::strict::reply::{close_after, is_unspaced, regex, sentence_before};
+use crate::scoring::strict::reply::{close_after, is_unspaced, sentence_before};
 
 /// Whether a phrase is said by the model itself: not in a condition or a question, not of others, not negated.
 pub(super) fn is_said(text: &str, start: usize, end: usize) -> bool {
@@ -15,13 +11,12 @@ pub(super) fn is_said(text: &str, start: usize, end: usize) -> bool {
     let is_question = stop.is_some_and(|stop| {
         stop.starts_with(['?', '？']) && !rest[..rest.len() - stop.len()].contains(['–', '—', ',', ';'])
     });
-    static BUT: LazyLock<Regex> = LazyLock::new(|| regex(&format!("(?i)^{CONTRAST}")));
+    pattern! { BUT = &format!("(?i)^{CONTRAST}") }
     if BUT.is_match(&text[start..]) {
         return true;
     }
     // What was said of another option before does not touch this one: `B is tempting, C is right`.
-    static PART: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"^[^\n]*\b[A-Z]\b[^\n]*?(?:,\s+(?:but\s+|so\s+)?|\s(?:but|so)\s+)"));
+    pattern! { PART = r"^[^\n]*\b[A-Z]\b[^\n]*?(?:,\s+(?:but\s+|so\s+)?|\s(?:but|so)\s+)" }
     let depends = CONDITION.is_match(before) && !SOFTENED.is_match(before);
     let before = PART.find(before).map_or(before, |part| &before[part.end()..]);
     let is_others = text[start..end].contains(char::is_alphabetic) && leads::is_of_other_answer(before);
@@ -43,23 +38,16 @@ pub(super) fn sentence_of(text: &str, at: usize) -> (&str, &str) {
 
 /// Whether the rest of a sentence takes back what its beginning said.
 pub(super) fn has_but(rest: &str) -> bool {
-    static BUT: LazyLock<Regex> = LazyLock::new(|| {
-        regex(r"(?i)^[^.\n]{0,160}\b(?:but|however|though|although|except|only if|unless|yet)\b")
-    });
+    pattern! { BUT = r"(?i)^[^.\n]{0,160}\b(?:but|however|though|although|except|only if|unless|yet)\b" }
     BUT.is_match(rest)
 }
 
 /// Whether a text says that it cannot answer.
 pub(super) fn is_refused(text: &str) -> bool {
-    static REFUSED: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:cannot|can't|can not|could not|couldn't|unable|impossible|not possible|not (?:able|clear|enough|sufficient|provided|listed|among|explicitly)|sorry|insufficient|no (?:video|image|information|way)|unclear|as an AI|please (?:share|upload|provide|send|attach)|happy to help|can help)\b|无法|無法|不能|抱歉|稍等|承知|かしこまり|お待ち|できません|分かりません|kann (?:ich )?nicht|impossible de|no (?:puedo|es posible)|não (?:posso|é possível)",
-        )
-    });
+    pattern! { REFUSED = r"(?i)\b(?:cannot|can't|can not|could not|couldn't|unable|impossible|not possible|not (?:able|clear|enough|sufficient|provided|listed|among|explicitly)|sorry|insufficient|no (?:video|image|information|way)|unclear|as an AI|please (?:share|upload|provide|send|attach)|happy to help|can help)\b|无法|無法|不能|抱歉|稍等|承知|かしこまり|お待ち|できません|分かりません|kann (?:ich )?nicht|impossible de|no (?:puedo|es posible)|não (?:posso|é possível)" }
     REFUSED.is_match(text)
 }
 
-/// Sentences of a text.
 pub(super) fn sentences(text: &str) -> Vec<&str> {
     let mut all = Vec::new();
     let mut rest = text;
@@ -79,10 +67,6 @@ pub(super) fn sentences(text: &str) -> Vec<&str> {
 
 /// Whether a sentence denies, weighs or asks.
 pub(super) fn is_doubtful(sentence: &str) -> bool {
-    static DOUBT: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:not|no|never|without|neither|nor|rather|instead|unlike|except|but|or|either|if|unless|whether|question|asked|asks|need to|I will|I.ll|let me|let's|at first|look at|require|despite|[A-Z] describes|error|invalid|comparing|misleading|cannot|can'?t|couldn'?t|isn'?t|aren'?t|ain'?t|doesn'?t|don'?t|didn'?t|wasn'?t|weren'?t|won'?t|wouldn'?t|shouldn'?t|hardly|scarcely|barely|although|though|however|could|might|may|könnte|würde|pourrait|podría|possible|possibly|could argue|unclear|unsure|maybe|sorry|unable|wrong|incorrect|eliminated?|excluded?|ruled?|nicht|kein\w*|pas|ne|aucun\w*|ni|ningun\w*|non|não|nem|oder|ou|не|или|more than|less than|fewer than|at least|at most|up to|mehr als|weniger als|plus de|moins de|más de|menos de|bukan|tidak|không|niet|nie|değil)\b|\?\s*$|不|没|沒|非|或|错|ない|ません|아니|않|नहीं|ليس|نیست",
-        )
-    });
+    pattern! { DOUBT = r"(?i)\b(?:not|no|never|without|neither|nor|rather|instead|unlike|except|but|or|either|if|unless|whether|question|asked|asks|need to|I will|I.ll|let me|let's|at first|look at|require|despite|[A-Z] describes|error|invalid|comparing|misleading|cannot|can'?t|couldn'?t|isn'?t|aren'?t|ain'?t|doesn'?t|don'?t|didn'?t|wasn'?t|weren'?t|won'?t|wouldn'?t|shouldn'?t|hardly|scarcely|barely|although|though|however|could|might|may|könnte|würde|pourrait|podría|possible|possibly|could argue|unclear|unsure|maybe|sorry|unable|wrong|incorrect|eliminated?|excluded?|ruled?|nicht|kein\w*|pas|ne|aucun\w*|ni|ningun\w*|non|não|nem|oder|ou|не|или|more than|less than|fewer than|at least|at most|up to|mehr als|weniger als|plus de|moins de|más de|menos de|bukan|tidak|không|niet|nie|değil)\b|\?\s*$|不|没|沒|非|或|错|ない|ません|아니|않|नहीं|ليس|نیست" }
     DOUBT.is_match(sentence)
 }

@@ -1,9 +1,6 @@
 //! Statements: phrases, letters that are called right, check marks, lines.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
-
-use regex::Regex;
 
 use super::Said::{self, Nothing, One, Open};
 use super::alone::{led, short};
@@ -15,9 +12,8 @@ use crate::scoring::strict::leads::{
     self, ASIDE, CALLED, CHECKED, JOINT, LEADS, OTHER_OPTION, SPARED, Strength, TAKEN_BACK, TURNED_DOWN,
 };
 use crate::scoring::strict::options::{Options, words};
-use crate::scoring::strict::reply::{BOX, close_after, close_before, regex};
+use crate::scoring::strict::reply::{BOX, close_after, close_before};
 
-/// The last statement of a text.
 pub(super) fn last_statement(text: &str, options: &Options) -> Said {
     let mut last: Option<(usize, Said)> = None;
     let mut other: Option<(usize, Said)> = None;
@@ -61,10 +57,10 @@ fn phrases(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)) {
             let words = found.as_str().trim_start_matches(['.', '!', '?', '…', '\n', ' ']);
             if is_said(text, found.end() - words.len(), found.end()) {
                 let said = after_lead(text, found.end(), options, lead.strength);
-                static HEDGE: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:would|could|may|might)\b"));
+                pattern! { HEDGE = r"(?i)\b(?:would|could|may|might)\b" }
                 let is_hedged = lead.strength != Strength::Strong || HEDGE.is_match(found.as_str());
                 // `A and also C`
-                static ALSO: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:and|or|und|oder)\s+$"));
+                pattern! { ALSO = r"(?i)\b(?:and|or|und|oder)\s+$" }
                 if found.as_str().to_lowercase().starts_with("also") && ALSO.is_match(&text[..found.start()])
                 {
                     continue;
@@ -79,16 +75,9 @@ fn phrases(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)) {
 
 /// Letters that are called right behind them; two different ones leave the question open.
 fn called_right(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)) {
-    static DENIED: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"^(?:ではない|ではあり|じゃない|でない|とは言え|아닙|이 아|가 아)|^\s*(?:for )?the (?:first|second|other)\b",
-        )
-    });
-    static OR: LazyLock<Regex> = LazyLock::new(|| {
-        regex(&format!(r"(?:또는|か|或者?|还是|還是|(?:^|[^A-Za-z])[A-Z]\)?(?:,?{JOINT}|、))\s*[(\[]?$"))
-    });
-    static LAST: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"[\s(]([A-Z])\)?\s+(?:is|remains|seems|looks|appears)\b"));
+    pattern! { DENIED = r"^(?:ではない|ではあり|じゃない|でない|とは言え|아닙|이 아|가 아)|^\s*(?:for )?the (?:first|second|other)\b" }
+    pattern! { OR = &format!(r"(?:또는|か|或者?|还是|還是|(?:^|[^A-Za-z])[A-Z]\)?(?:,?{JOINT}|、))\s*[(\[]?$") }
+    pattern! { LAST = r"[\s(]([A-Z])\)?\s+(?:is|remains|seems|looks|appears)\b" }
     let mut right: Vec<char> = Vec::new();
     for called in CALLED.iter() {
         for found in called.captures_iter(text) {
@@ -98,8 +87,7 @@ fn called_right(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)
             let at = last.map_or(label.start(), |last| whole.start() + last.start());
             let Some(letter) = options.written(&text[at..]) else { continue };
             let (before, after) = (close_before(text, at), close_after(&text[whole.end()..]));
-            static WITH: LazyLock<Regex> =
-                LazyLock::new(|| regex(r"[A-Z]\W{1,3}(?:possibly|maybe|perhaps|or|and)\s+[A-Z]\b"));
+            pattern! { WITH = r"[A-Z]\W{1,3}(?:possibly|maybe|perhaps|or|and)\s+[A-Z]\b" }
             let is_two = last.is_none() && WITH.is_match(whole.as_str());
             let is_denied = is_two || leads::is_name(before) || DENIED.is_match(after) || OR.is_match(before);
             if !is_denied && is_said(text, at, at) && !has_but(after) {
@@ -124,11 +112,7 @@ fn spared(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)) {
 /// An option by its place: `the third option is correct`.
 fn counted(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)) {
     const PLACES: [&str; 6] = ["first", "second", "third", "fourth", "fifth", "sixth"];
-    static PLACE: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)(?:\bthe (\w+) (?:option|choice|answer|alternative|one) is (?:the )?(?:correct|right|best)|\b(?:answer|choice) is the (\w+) (?:option|choice|one)\b)",
-        )
-    });
+    pattern! { PLACE = r"(?i)(?:\bthe (\w+) (?:option|choice|answer|alternative|one) is (?:the )?(?:correct|right|best)|\b(?:answer|choice) is the (\w+) (?:option|choice|one)\b)" }
     for found in PLACE.captures_iter(text) {
         let Some(place) = found.get(1).or(found.get(2)) else { continue };
         let number = PLACES.iter().zip('A'..).find(|(name, _)| place.as_str().eq_ignore_ascii_case(name));
@@ -157,7 +141,7 @@ fn checked(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)) {
 
 /// A letter in brackets behind its own text: `it has a vertex of degree 3 (option D)`.
 fn behind_text(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)) {
-    static LABEL: LazyLock<Regex> = LazyLock::new(|| regex(r"\s\((?i:option |choice |answer )?([A-Z])\)"));
+    pattern! { LABEL = r"\s\((?i:option |choice |answer )?([A-Z])\)" }
     for found in LABEL.captures_iter(text) {
         let (Some(whole), Some(label)) = (found.get(0), found.get(1)) else { continue };
         let before = words(close_before(text, whole.start()));
@@ -177,12 +161,10 @@ fn behind_text(text: &str, options: &Options, put: &mut impl FnMut(usize, Said))
 
 /// A letter that is the last sentence: `… settles it: A.`
 fn ending(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)) {
-    static END: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"(?:[.!:;?…。：]|\s[–—-])\s+[(\[]?([A-Z])[)\]]?[.!]?\s*$"));
+    pattern! { END = r"(?:[.!:;?…。：]|\s[–—-])\s+[(\[]?([A-Z])[)\]]?[.!]?\s*$" }
     let Some(label) = END.captures(text).and_then(|found| found.get(1)) else { return };
     // `Answer: B`, then `Confidence: A`
-    static FIELD: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"\n\W*(?:[\p{L}'-]+ ){0,3}[\p{L}'-]+:\W*[A-Z]\W*$"));
+    pattern! { FIELD = r"\n\W*(?:[\p{L}'-]+ ){0,3}[\p{L}'-]+:\W*[A-Z]\W*$" }
     if FIELD.is_match(text) {
         return;
     }
@@ -195,16 +177,8 @@ fn ending(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)) {
 
 /// A label at the beginning of a text, unless its own sentence rejects it: `A) This is wrong`.
 pub(super) fn opener(text: &str, options: &Options, put: &mut impl FnMut(usize, Said)) {
-    static REJECTED: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)\b(?:wrong|incorrect|false|not|never|isn't|wasn't|doesn't|didn't|can't|cannot|ruled out|eliminated?|excluded|unlikely|tempting|possible|falsch|faux|incorrecto|incorrecta|pas|nicht|no es)\b|错|不|非|ない|ません",
-        )
-    });
-    static SUBJECT: LazyLock<Regex> = LazyLock::new(|| {
-        regex(
-            r"(?i)^[\s.:)\]、,(-]*(?:this|that|it|is|was|are|were|would|could|can|does|did|has|may|might|seems|looks|the option|this option|[-–—]|never)\b",
-        )
-    });
+    pattern! { REJECTED = r"(?i)\b(?:wrong|incorrect|false|not|never|isn't|wasn't|doesn't|didn't|can't|cannot|ruled out|eliminated?|excluded|unlikely|tempting|possible|falsch|faux|incorrecto|incorrecta|pas|nicht|no es)\b|错|不|非|ない|ません" }
+    pattern! { SUBJECT = r"(?i)^[\s.:)\]、,(-]*(?:this|that|it|is|was|are|were|would|could|can|does|did|has|may|might|seems|looks|the option|this option|[-–—]|never)\b" }
     let line = text.lines().next().unwrap_or_default();
     let One(letter, rule) = led(line, options) else { return };
     let Some(at) = line.find(letter) else { return };
@@ -244,9 +218,7 @@ pub(super) fn lines(text: &str, options: &Options, put: &mut impl FnMut(usize, S
     let mut bare_before = None;
     // The last box and where it ends.
     let mut box_before: Option<(char, usize)> = None;
-    static OR: LazyLock<Regex> = LazyLock::new(|| {
-        regex(r"(?i)^\s*(?:(?:or|and|oder|und|ou|et|o|y|e|или|и|或|和|または|또는)?\s*[,/]?)\s*$")
-    });
+    pattern! { OR = r"(?i)^\s*(?:(?:or|and|oder|und|ou|et|o|y|e|или|и|或|和|または|또는)?\s*[,/]?)\s*$" }
     for line in text.split('\n') {
         let start = at;
         at += line.len() + 1;

@@ -19,9 +19,6 @@ pub(super) struct Nesting {
 
 impl Nesting {
     /// Counts the next token.
-    ///
-    /// # Errors
-    /// The tree could be too deep.
     pub(super) fn add(&mut self, token: &Tok) -> Result<(), TooDeep> {
         match token {
             Tok::Newline => self.tokens = 0,

@@ -14,9 +14,6 @@ const MAX_BRACKETS: usize = 200;
 const MARK: char = 'ǁ';
 
 /// The expression of a line, or `None` where Python has a syntax error.
-///
-/// # Errors
-/// An expression nested too deeply.
 pub(super) fn expression(line: &str) -> Result<Option<Expr>, TooDeep> {
     let Some(tokens) = tokens(line)? else { return Ok(None) };
     Ok(match parse_tokens(tokens, Mode::Expression, "<line>") {

@@ -10,7 +10,6 @@ use serde::Deserialize;
 /// End of a row's name where its number is that of the model's authors.
 pub(crate) const BY_AUTHORS: &str = " (by its authors)";
 
-/// The model of a published row.
 pub(crate) fn model_of(row: &str) -> &str {
     row.strip_suffix(BY_AUTHORS).unwrap_or(row)
 }
@@ -44,9 +43,6 @@ pub(crate) struct Authors {
 
 impl Authors {
     /// Those of this build.
-    ///
-    /// # Errors
-    /// The data file is damaged.
     pub(crate) fn embedded() -> Result<Self, toml::de::Error> {
         toml::from_str(include_str!("../data/authors.toml"))
     }
@@ -56,7 +52,6 @@ impl Authors {
         self.rows.iter().map(|row| format!("{}{BY_AUTHORS}", row.row))
     }
 
-    /// The row of such a name.
     pub(crate) fn row(&self, name: &str) -> Option<&Row> {
         self.of_model(name.strip_suffix(BY_AUTHORS)?)
     }

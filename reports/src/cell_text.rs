@@ -87,8 +87,8 @@ pub(crate) fn n(cell: &Cell) -> String {
 /// Recall at thresholds and group scores by label, open-ended questions and flags of rows.
 pub(crate) fn further_metrics(cell: &Cell) -> String {
     let summary = &cell.summary;
-    let mut parts: Vec<String> =
-        summary.further().map(|metric| format!("{} {}", metric.name, percent(metric.value))).collect();
+    let mut parts = counts(cell);
+    parts.extend(summary.further().map(|metric| format!("{} {}", metric.name, percent(metric.value))));
     if let Some(open) = &summary.open_ended {
         parts.push(format!("{} {} over {}", open.label, percent(open.value), open.n));
     }

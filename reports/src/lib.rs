@@ -250,9 +250,6 @@ impl Report {
     }
 
     /// Every table of the report.
-    ///
-    /// # Errors
-    /// The published numbers are damaged.
     pub fn tables(&self) -> Result<Vec<table::Table>, ReportError> {
         let mut tables = tables::all(self, &PaperNumbers::embedded()?);
         if let Some(study) = &self.study {

@@ -17,7 +17,6 @@ pub(crate) struct Multiplicity {
 }
 
 impl Multiplicity {
-    /// Of a report.
     pub(crate) fn of(report: &Report) -> Self {
         let scores = report.cells.iter().filter(|cell| cell.interval.is_some()).count();
         let measures = report.repeats.iter().flat_map(|run| &run.measures);

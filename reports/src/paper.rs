@@ -22,7 +22,6 @@ pub(crate) const SPLITS: [(&str, &str); 7] = [
 pub enum PaperError {
     #[error("the published numbers in this build are damaged: {0}")]
     Damaged(String),
-    /// No such row.
     #[error(
         "the published table has no row `{row}`; it has {known}{hint}",
         hint = nearest::hint(nearest::nearest(.row, .known.split(", ")))
@@ -39,9 +38,6 @@ pub struct PaperNumbers {
 
 impl PaperNumbers {
     /// The numbers in this build.
-    ///
-    /// # Errors
-    /// The data file is not JSON or has no table.
     pub fn embedded() -> Result<Self, PaperError> {
         let tables: Value = serde_json::from_str(include_str!("../data/paper_numbers.json"))
             .map_err(|error| PaperError::Damaged(error.to_string()))?;
@@ -82,9 +78,6 @@ impl PaperNumbers {
     /// The published value for a row and one of our splits, in percent; `None` where none is published.
     /// A row is a model of the main table, with ` (by its authors)` behind it for the number that they report themselves,
     /// or `BLOCK: SETTING` of the ablation table.
-    ///
-    /// # Errors
-    /// No such row.
     pub fn value(&self, row: &str, split: &str) -> Result<Option<f64>, PaperError> {
         let column = SPLITS.iter().find(|(name, _)| *name == split).map(|(_, column)| *column);
         if let Some(found) = self.rows().find(|candidate| candidate["model"].as_str() == Some(row)) {
@@ -99,9 +92,6 @@ impl PaperNumbers {
     }
 
     /// Checks that there is a row.
-    ///
-    /// # Errors
-    /// There is not.
     pub fn row(&self, row: &str) -> Result<(), PaperError> {
         let known = self.rows_of_all_tables().iter().any(|known| known == row);
         if known { Ok(()) } else { Err(self.unknown(row)) }
@@ -112,9 +102,6 @@ impl PaperNumbers {
     }
 
     /// Every number of all tables: `row`, `split` and `published_percent`.
-    ///
-    /// # Errors
-    /// The data file is damaged.
     pub fn frame(&self) -> Result<Frame, PaperError> {
         let rows = self.rows_of_all_tables();
         let cells: Vec<(&String, &str)> =

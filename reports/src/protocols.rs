@@ -53,9 +53,6 @@ pub struct Side {
 }
 
 /// Every model and split of which a run under either protocol is there, in the order of the runs.
-///
-/// # Errors
-/// The data are damaged.
 pub(crate) fn two_protocols(
     paper: &PaperNumbers,
     runs: &[&RunDigest],
@@ -93,9 +90,6 @@ pub(crate) fn of_one_model(runs: [&Manifest; 2]) -> bool {
 }
 
 /// [`two_protocols`] of runs with the rows of their manifests.
-///
-/// # Errors
-/// The data are damaged.
 pub(crate) fn from_manifests(runs: &[&RunDigest]) -> Result<Vec<TwoProtocols>, PaperError> {
     let rows: Vec<Option<&str>> = runs.iter().map(|run| run.manifest.paper_row.as_deref()).collect();
     two_protocols(&PaperNumbers::embedded()?, runs, &rows)

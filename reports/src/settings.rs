@@ -24,7 +24,6 @@ const TOOL_FIELDS: [&str; 3] = ["max_turns", "max_parallel", "crop"];
 /// Fields of a plan that are compared apart (the profile sets all switches) or move no score.
 const APART: [&str; 2] = ["switches", "request.header_env"];
 
-/// The published settings.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
@@ -113,9 +112,6 @@ impl DataFacts {
 
 impl Settings {
     /// The settings of this build.
-    ///
-    /// # Errors
-    /// The data file is damaged.
     pub(crate) fn embedded() -> Result<Self, PaperError> {
         let damaged = |error: toml::de::Error| PaperError::Damaged(error.to_string());
         let settings: Self = toml::from_str(include_str!("../data/settings.toml")).map_err(damaged)?;

@@ -18,7 +18,7 @@ pub enum ColumnFormat {
     Probability,
     /// A mean of counts that needs no decimals, e.g. tokens.
     Whole,
-    /// Anything else, two decimals.
+    /// Anything else: as many decimals as say something.
     Number,
 }
 
@@ -46,7 +46,7 @@ impl ColumnFormat {
             (Self::Whole, Datum::Real(value)) => format!("{:.0}", value.round() + 0.0),
             (Self::Probability, Datum::Real(value)) if *value < 0.001 => "<0.001".to_owned(),
             (Self::Probability, Datum::Real(value)) => format!("{value:.3}"),
-            (_, Datum::Real(value)) => format!("{value:.2}"),
+            (_, Datum::Real(value)) => decimals(*value),
         }
     }
 
@@ -63,6 +63,27 @@ impl ColumnFormat {
     /// Whether cells are set flush right.
     pub fn is_number(self) -> bool {
         self != Self::Text
+    }
+}
+
+/// A number of any size with two decimals at most above 1, and two digits below.
+fn decimals(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        0.995.. if value.abs() >= 99.95 => format!("{value:.0}"),
+        0.995.. if value.abs() >= 9.995 => format!("{value:.1}"),
+        0.995.. => format!("{value:.2}"),
+        _ => digits(value, 2),
+    }
+}
+
+/// A number with so many significant digits, without those that say nothing.
+pub(crate) fn digits(value: f64, count: usize) -> String {
+    let rounded: f64 = format!("{value:.*e}", count - 1).parse().unwrap_or(value);
+    match rounded.abs() {
+        0.0 => "0".to_owned(),
+        1e-6..1e15 => rounded.to_string(),
+        _ => format!("{rounded:e}"),
     }
 }
 
@@ -243,7 +264,6 @@ impl Table {
             .collect()
     }
 
-    /// The values of a column.
     pub(crate) fn values(&self, name: &'static str) -> Values {
         self.frame.values(name)
     }
@@ -263,6 +283,11 @@ impl Table {
         let first = tables.first().cloned()?;
         let frame = Frame::stack(tables.into_iter().map(|table| table.frame))?;
         Some(Self { frame, tones: Vec::new(), ..first })
+    }
+
+    /// Whether it has the column.
+    pub(crate) fn has(&self, pick: &Pick) -> bool {
+        self.headings.iter().any(|heading| heading.name == pick.name)
     }
 
     /// All columns that files have, rounded.
@@ -289,7 +314,7 @@ impl Table {
             let tones =
                 self.tones.iter().find(|(name, _)| *name == pick.name).map(|(_, tones)| tones.clone());
             let is_number = pick.is_number.unwrap_or(format.is_number());
-            columns.push(ViewColumn { name: pick.name, title, is_number, texts, tones });
+            columns.push(ViewColumn { name: pick.name, title, group: "", is_number, texts, tones });
         }
         View { name: self.name, title: self.title.clone(), rows: self.frame.height(), columns }
     }
@@ -346,6 +371,8 @@ pub struct View {
 pub struct ViewColumn {
     pub name: &'static str,
     pub title: &'static str,
+    /// Title over this column and its neighbours of the same group; empty for none.
+    pub group: &'static str,
     /// Set flush right.
     pub is_number: bool,
     pub texts: Vec<String>,

@@ -80,7 +80,6 @@ pub(crate) fn scores(report: &Report) -> Table {
         .real("p_holm", "p (Holm)", |cell| cell.paper.as_ref()?.p_holm)
         .toned("verdict", "verdict", |cell| (cell_text::verdict(cell), cell_text::tone(cell)))
         .for_views()
-        .text("name", "run", |cell| format!("{} · {}", cell.profile, cell.run))
         .share("chance", "chance", |cell| cell.digest.chance)
         .toned("state", "", |cell| match cell.complete() {
             true => (String::new(), Tone::Plain),
@@ -247,12 +246,10 @@ fn latency(report: &Report) -> Table {
     }
 }
 
-/// Bytes in GiB.
 pub(crate) fn gib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
 }
 
-/// Claims of the paper.
 pub(crate) fn claims(claims: &[&Judged]) -> Table {
     Table::of("claims", "Claims", claims)
         .text("claim", "claim", |claim| claim.title.clone())

@@ -16,7 +16,6 @@ pub enum Tone {
 }
 
 impl Tone {
-    /// The tone of a verdict.
     pub(crate) fn of(verdict: &Verdict) -> Self {
         match verdict {
             Verdict::Reproduced | Verdict::Unchanged => Self::Good,

@@ -132,9 +132,6 @@ pub(crate) struct Claims {
 
 impl Claims {
     /// The claims of this build.
-    ///
-    /// # Errors
-    /// The data file is damaged.
     pub(crate) fn embedded() -> Result<Self, PaperError> {
         toml::from_str(include_str!("../../data/claims.toml"))
             .map_err(|error| PaperError::Damaged(error.to_string()))
@@ -142,9 +139,6 @@ impl Claims {
 }
 
 /// What is to be known of the released trainer beside claims about its training, where one was judged.
-///
-/// # Errors
-/// The data file is damaged.
 pub(crate) fn defects(judged: &[Judged]) -> Result<Option<String>, PaperError> {
     let is_judged = |claim: &Judged| {
         claim.series.is_some() && !matches!(claim.verdict, Verdict::NotRun | Verdict::NotComparable(_))

@@ -52,9 +52,6 @@ pub fn compare(a: &[Run], b: &[Run]) -> Result<RunComparison, ReportError> {
 }
 
 /// As [`compare`], of runs that are counted up.
-///
-/// # Errors
-/// As it.
 pub fn compare_counted(a: &[RunDigest], b: &[RunDigest]) -> Result<RunComparison, ReportError> {
     unambiguous("A", a)?;
     unambiguous("B", b)?;

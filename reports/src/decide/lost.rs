@@ -42,7 +42,6 @@ impl Lost {
         lost
     }
 
-    /// Counts a record.
     pub(crate) fn add(&mut self, record: &Record) {
         let classes = [record.error.is_some(), aborted(record), record.transcript.frame_loss.is_some()];
         self.of += 1;

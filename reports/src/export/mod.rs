@@ -62,9 +62,6 @@ pub fn write_all(tables: &[Table], dir: &Path) -> Result<(), ExportError> {
 }
 
 /// Writes long tables, which no one reads as text, as CSV and Parquet.
-///
-/// # Errors
-/// As [`write_all`].
 pub fn write_long(tables: &[Table], dir: &Path) -> Result<(), ExportError> {
     write(tables, &[CSV, PARQUET], dir)
 }

@@ -6,9 +6,6 @@ use super::{Check, Status, Verdict};
 use crate::order::group_by;
 
 /// One suite per split, one case per check; what is undecided is an error, not a failure.
-///
-/// # Errors
-/// The XML cannot be written.
 pub fn junit(verdict: &Verdict) -> Result<String, quick_junit::SerializeError> {
     let mut report = Report::new("paravt-bench check");
     let case = |check: &Check| {

@@ -89,9 +89,10 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             chart_of_scores => charts::scores(report, &names),
             breakdowns => charts::breakdowns(report, &names),
             tables => sections::tables(&tables),
+            effort => sections::effort(report, &names, &tables),
             sections => sections::own(report),
             study => sections::study(report),
-            scores => sections::scores(report),
+            scores => sections::scores(report, &names),
             unread => sections::unread(report),
             claims => sections::claims(report)?,
             windows => charts::windows(report),
@@ -131,9 +132,6 @@ pub fn address(report: &Report, run: usize, beside: Option<usize>, uid: &str) ->
 }
 
 /// The page of runs while they run; `now` is Unix time in seconds.
-///
-/// # Errors
-/// The template is damaged.
 pub fn live(runs: &[Run], damaged: &[Damaged], now: f64) -> Result<String, PageError> {
     let time = DateTime::from_timestamp(now as i64, 0).map(|time| time.format("%H:%M:%S").to_string());
     let names: Vec<String> = damaged.iter().map(|one| visible::visible(&one.run)).collect();
@@ -142,9 +140,6 @@ pub fn live(runs: &[Run], damaged: &[Damaged], now: f64) -> Result<String, PageE
 }
 
 /// The page of a gate's history.
-///
-/// # Errors
-/// The template is damaged.
 pub fn history(entries: &[Entry]) -> Result<String, PageError> {
     render(
         "history.html",

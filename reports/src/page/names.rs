@@ -5,7 +5,11 @@ use std::collections::BTreeSet;
 use crate::Cell;
 
 /// The name of each run of a report, unique within its split.
-pub(super) struct Names(Vec<String>);
+pub(super) struct Names {
+    names: Vec<String>,
+    /// End that all names have: a seed that every run was made with.
+    end: String,
+}
 
 impl Names {
     /// The runs' own names, with the profile where runs of several are shown, and a number where that is not enough.
@@ -23,17 +27,29 @@ impl Names {
             }
             names.push(unique);
         }
-        Self(names)
+        let end = names.first().and_then(|name| Some(name[name.rfind(", seed ")?..].to_owned()));
+        let end = end.filter(|end| names.iter().all(|name| name.ends_with(end))).unwrap_or_default();
+        Self { names, end }
+    }
+
+    /// The names as they are read beside one another: without the end that all have.
+    pub(super) fn shown(&self) -> Vec<String> {
+        self.names.iter().map(|name| self.short(name).to_owned()).collect()
+    }
+
+    /// A name without the end that all have.
+    pub(super) fn short<'a>(&self, name: &'a str) -> &'a str {
+        name.strip_suffix(self.end.as_str()).filter(|name| !name.is_empty()).unwrap_or(name)
     }
 
     /// Name of the run at a position of the report.
     pub(super) fn of(&self, position: usize) -> &str {
-        self.0.get(position).map_or("", String::as_str)
+        self.names.get(position).map_or("", String::as_str)
     }
 
     /// The different names in their order: the arms of a comparison, which several splits share.
     pub(super) fn distinct(&self) -> Vec<&str> {
         let mut seen = BTreeSet::new();
-        self.0.iter().map(String::as_str).filter(|name| seen.insert(*name)).collect()
+        self.names.iter().map(String::as_str).filter(|name| seen.insert(*name)).collect()
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use minijinja::{Value, context};
 
 use super::methods;
+use super::names::Names;
 use super::visible::visible;
 use crate::Report;
 use crate::cells::Cell;
@@ -18,7 +19,7 @@ use crate::runs::Run;
 use crate::section::Section;
 use crate::sections;
 use crate::study::{self, Finding};
-use crate::table::{Table, View, ViewColumn, col, interval};
+use crate::table::{Pick, Table, View, ViewColumn, col, interval};
 use crate::tables;
 use crate::terminal::{counted, percent};
 use crate::tone::Tone;
@@ -92,16 +93,94 @@ fn beside_published(report: &Report) -> Value {
     context! { kind, text => format!("Published scores: {}", parts.join(", ")) }
 }
 
-/// The tables by name; columns of tool use that stand beside the scores are left out.
+/// The tables by name.
 pub(super) fn tables(tables: &[Table]) -> BTreeMap<&'static str, Value> {
-    let shown = |table: &Table| {
-        let mut view = table.whole();
-        if table.name == "tools" {
-            view.columns.retain(|column| column.name != "profile");
-        }
-        (table.name, html(&view))
-    };
-    tables.iter().map(shown).collect()
+    tables.iter().map(|table| (table.name, html(&table.whole()))).collect()
+}
+
+/// Columns of the tables with a row for each run that the page shows beside one another: title of their group, table,
+/// columns. The files have all.
+const BESIDE: [(&str, &str, &[Pick]); 5] = [
+    (
+        "tool calls",
+        "tools",
+        &[
+            col("calls_per_sample").titled("a sample"),
+            col("samples_with_calls_percent").titled("samples, %"),
+            col("parallel_width").titled("in a turn"),
+            col("window_seconds"),
+            col("failed_crops").titled("failed"),
+            col("malformed_calls"),
+            col("forced_answers").titled("forced answers"),
+        ],
+    ),
+    (
+        "frames a sample",
+        "frames",
+        &[
+            col("overview_frames").titled("overview"),
+            col("crop_frames").titled("crops"),
+            col("sub_agent_frames").titled("sub-agents"),
+            col("samples_without_frames").titled("not recorded"),
+        ],
+    ),
+    (
+        "samples without a full answer",
+        "losses",
+        &[
+            col("missing"),
+            col("failed"),
+            col("aborted"),
+            col("unparsed"),
+            col("truncated"),
+            col("frame_loss"),
+            col("dropped_calls"),
+            col("errors"),
+        ],
+    ),
+    (
+        "cost",
+        "cost",
+        &[
+            col("prompt_tokens"),
+            col("completion_tokens"),
+            col("reasoning_tokens"),
+            col("median_seconds").titled("latency, median (s)"),
+            col("p99_seconds").titled("p99 (s)"),
+            col("wall_seconds_per_sample").titled("wall time a sample (s)"),
+            col("gpu_hours"),
+            col("token_price").titled("tokens"),
+            col("gpu_price").titled("GPUs"),
+            col("currency").titled(""),
+        ],
+    ),
+    (
+        "model calls",
+        "latency",
+        &[
+            col("first_token_median_seconds").titled("first token, median (s)"),
+            col("token_median_ms").titled("per token (ms)"),
+            col("tokens_per_second").titled("tokens per second"),
+            col("memory_planned_gib").titled("memory, planned (GiB)"),
+            col("memory_peak_gib").titled("peak (GiB)"),
+        ],
+    ),
+];
+
+/// What the runs did and cost, a row for each run under its split. A column of zeros says nothing.
+pub(super) fn effort(report: &Report, names: &Names, tables: &[Table]) -> Value {
+    let mut view = tables::scores(report).view(&[col("split"), col("run")]);
+    view.columns[1].texts = names.shown();
+    view.title = "Tools, frames, errors and cost".to_owned();
+    view.name = "";
+    for (group, name, picks) in BESIDE {
+        let Some(table) = tables.iter().find(|table| table.name == name) else { continue };
+        let picks: Vec<Pick> = picks.iter().copied().filter(|pick| table.has(pick)).collect();
+        let said = |column: &ViewColumn| column.texts.iter().any(|text| !matches!(&**text, "" | "0"));
+        let columns = table.view(&picks).columns.into_iter().filter(said);
+        view.columns.extend(columns.map(|column| ViewColumn { group, ..column }));
+    }
+    under_first(&view)
 }
 
 /// The tables with a section of their own; what is explained stands next to the scores.
@@ -177,14 +256,24 @@ fn found(report: &Report) -> Option<Value> {
     Some(context! { kind, text => visible(&text) })
 }
 
+/// A view whose first column is said once, above the rows that have it.
+fn under_first(view: &View) -> Value {
+    context! { spans => true, ..html(view) }
+}
+
 /// A view for the template. A column that says nothing takes room from those that do.
 pub(super) fn html(view: &View) -> Value {
     let used: Vec<&ViewColumn> =
         view.columns.iter().filter(|column| column.texts.iter().any(|text| !text.is_empty())).collect();
     let columns: Vec<Value> = used
         .iter()
-        .map(|column| context! { name => column.name, title => column.title, number => column.is_number })
+        .map(|column| context! { name => column.name, title => column.title, group => column.group, number => column.is_number })
         .collect();
+    let groups: Vec<Value> = used
+        .chunk_by(|a, b| a.group == b.group)
+        .map(|of| context! { title => of[0].group, span => of.len() })
+        .collect();
+    let groups = if groups.len() > 1 { groups } else { Vec::new() };
     let cell = |column: &ViewColumn, row: usize| {
         let class = match &column.tones {
             Some(tones) => tones[row].class(),
@@ -196,7 +285,7 @@ pub(super) fn html(view: &View) -> Value {
         context! { text => visible(&column.texts[row]), class }
     };
     let row = |row| used.iter().map(|column| cell(column, row)).collect::<Vec<_>>();
-    context! { name => view.name, title => visible(&view.title), columns, rows => (0..view.rows).map(row).collect::<Vec<_>>() }
+    context! { name => view.name, title => visible(&view.title), columns, groups, rows => (0..view.rows).map(row).collect::<Vec<_>>() }
 }
 
 /// The comparisons among the runs, with the flips in which B made a tool call; `None` without any.
@@ -218,9 +307,12 @@ pub(super) fn compared(report: &Report, runs: &[&Run]) -> Option<Table> {
 /// The same in the columns that fit a page, and what each comparison says.
 pub(super) fn comparisons(report: &Report, runs: &[&Run]) -> Option<Value> {
     let contrasts = contrasts(report);
+    let table = compared(report, runs)?;
     // Of one comparison every row is of the same.
-    let picks = if contrasts.len() == 1 { &compare::PAGE[1..] } else { &compare::PAGE[..] };
-    let table = html(&compared(report, runs)?.view(picks));
+    let table = match contrasts {
+        [_] => html(&table.view(&compare::PAGE[1..])),
+        _ => under_first(&table.view(&compare::PAGE)),
+    };
     let sides = |contrast: &Contrast| {
         let Contrast { question, is_ordered, a, b, also, apart, .. } = contrast;
         // Without an order the question is of the names.
@@ -246,21 +338,23 @@ pub(super) fn unread(report: &Report) -> Vec<Value> {
     report.cells.iter().filter_map(of_cell).collect()
 }
 
-/// The scores in the columns that fit a page; the exported table has all.
-pub(super) fn scores(report: &Report) -> Value {
+/// The scores in the columns that fit a page, a row for each run under its split; the exported table has all.
+pub(super) fn scores(report: &Report, names: &Names) -> Value {
     let score = [
         col("split"),
-        col("name"),
+        col("run"),
         col("score_percent").or("-"),
         interval("low_percent", "high_percent", "95 %"),
-        col("n_of").flush(true),
+        col("n"),
+        col("chance"),
     ];
-    let rest = [col("errors"), col("also"), col("judged")];
+    let rest = [col("judged"), col("errors"), col("also")];
     let paper = [col("published_percent"), col("difference").flush(true)];
-    let beside = if report.is_of_paper() { &paper[..] } else { &[col("chance")][..] };
+    let beside = if report.is_of_paper() { &paper[..] } else { &[][..] };
     let mut view = tables::scores(report).view(&[&score, beside, &rest].concat());
+    view.columns[1].texts = names.shown();
     report.not_run.iter().for_each(|split| view.push([("split", split), ("judged", "not run")]));
-    html(&view)
+    under_first(&view)
 }
 
 /// Engine, number type and hardware behind the scores.

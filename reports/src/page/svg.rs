@@ -6,11 +6,14 @@ use std::fmt::{Arguments, Write as _};
 use minijinja::HtmlEscape;
 
 use super::visible::visible;
+use crate::table::digits;
 
 /// A chart under construction; `y` grows downwards.
 pub(super) struct Svg {
     width: f64,
     height: f64,
+    /// Unit of everything that lies across: pixels, or percent of the room that the page has.
+    unit: &'static str,
     title: String,
     description: String,
     marks: String,
@@ -27,7 +30,12 @@ impl Svg {
     /// An empty chart. The title names it for screen readers, the description says what it shows.
     pub(super) fn new(width: f64, height: f64, title: &str, description: &str) -> Self {
         let (title, description) = (title.to_owned(), description.to_owned());
-        Self { width, height, title, description, marks: String::new() }
+        Self { width, height, unit: "", title, description, marks: String::new() }
+    }
+
+    /// An empty chart as wide as the page lets it be: places across are percent, letters and marks keep their size.
+    pub(super) fn fluid(height: f64, title: &str, description: &str) -> Self {
+        Self { unit: "%", ..Self::new(100.0, height, title, description) }
     }
 
     /// An element with its attributes, and a tooltip where it has one.
@@ -39,11 +47,13 @@ impl Svg {
     }
 
     pub(super) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
-        let ends = format_args!(r#"class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}""#);
+        let unit = self.unit;
+        let ends = format_args!(
+            r#"class="{class}" x1="{x1:.1}{unit}" y1="{y1:.1}" x2="{x2:.1}{unit}" y2="{y2:.1}""#
+        );
         self.element("line", ends, None);
     }
 
-    /// A line with a tooltip.
     pub(super) fn line_with_tip(&mut self, class: &str, from: (f64, f64), to: (f64, f64), tip: &str) {
         self.marks.push_str("<g>");
         self.line(class, from, to);
@@ -68,20 +78,33 @@ impl Svg {
             3 => &[(-4.0, -3.5), (4.0, -3.5), (0.0, 4.5)],
             _ => &[(-1.5, -4.5), (1.5, -4.5), (1.5, 4.5), (-1.5, 4.5)],
         };
-        let points = points(outline.iter().map(|(dx, dy)| (x + dx, y + dy)));
-        let (colour, open) = (series % 7, if filled { "" } else { " open" });
-        let attributes = format_args!(r#"class="mark series{colour}{open}" points="{points}""#);
-        self.element("polygon", attributes, Some(tip));
+        self.placed((x, y), |svg, (x, y)| {
+            let points = points(outline.iter().map(|(dx, dy)| (x + dx, y + dy)));
+            let (colour, open) = (series % 7, if filled { "" } else { " open" });
+            let attributes = format_args!(r#"class="mark series{colour}{open}" points="{points}""#);
+            svg.element("polygon", attributes, Some(tip));
+        });
+    }
+
+    /// Draws a shape, whose points are pixels, around a place.
+    fn placed(&mut self, (x, y): (f64, f64), draw: impl FnOnce(&mut Self, (f64, f64))) {
+        if self.unit.is_empty() {
+            return draw(self, (x, y));
+        }
+        let _ = write!(self.marks, r#"<svg x="{x:.1}{}" y="{y:.1}">"#, self.unit);
+        draw(self, (0.0, 0.0));
+        self.marks.push_str("</svg>");
     }
 
     /// A rectangle with a tooltip.
     pub(super) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), tip: &str) {
-        self.element("rect", format_args!(r#"class="{class}" {}"#, place(at, size)), Some(tip));
+        let place = place(at, size, self.unit);
+        self.element("rect", format_args!(r#"class="{class}" {place}"#), Some(tip));
     }
 
     /// A rectangle whose strength is a share between 0 and 1.
     pub(super) fn shade(&mut self, at: (f64, f64), size: (f64, f64), share: f64, tip: &str) {
-        let place = place(at, size);
+        let place = place(at, size, self.unit);
         self.element("rect", format_args!(r#"class="shade" {place} fill-opacity="{share:.3}""#), Some(tip));
     }
 
@@ -90,11 +113,13 @@ impl Svg {
         self.element("circle", format_args!(r#"class="{class}" cx="{x:.1}" cy="{y:.1}" r="5""#), Some(tip));
     }
 
-    /// A diamond with a tooltip.
-    pub(super) fn diamond(&mut self, class: &str, (x, y): (f64, f64), tip: &str) {
-        let (left, top, right, bottom) = (x - 6.0, y - 6.0, x + 6.0, y + 6.0);
-        let path = format_args!("M{left:.1} {y:.1}L{x:.1} {top:.1}L{right:.1} {y:.1}L{x:.1} {bottom:.1}Z");
-        self.element("path", format_args!(r#"class="{class}" d="{path}""#), Some(tip));
+    pub(super) fn diamond(&mut self, class: &str, at: (f64, f64), tip: &str) {
+        self.placed(at, |svg, (x, y)| {
+            let (left, top, right, bottom) = (x - 6.0, y - 6.0, x + 6.0, y + 6.0);
+            let path =
+                format_args!("M{left:.1} {y:.1}L{x:.1} {top:.1}L{right:.1} {y:.1}L{x:.1} {bottom:.1}Z");
+            svg.element("path", format_args!(r#"class="{class}" d="{path}""#), Some(tip));
+        });
     }
 
     /// A line through points.
@@ -117,7 +142,8 @@ impl Svg {
         };
         let _ = write!(
             self.marks,
-            r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{}</text>"#,
+            r#"<text class="{class}" x="{x:.1}{}" y="{y:.1}" text-anchor="{anchor}">{}</text>"#,
+            self.unit,
             escape(text)
         );
     }
@@ -134,9 +160,14 @@ impl Svg {
     }
 
     fn drawn(&self, attributes: &str, description: &str) -> String {
-        let (width, height, marks) = (self.width, self.height, &self.marks);
+        let (width, height, unit, marks) = (self.width, self.height, self.unit, &self.marks);
+        let view = if unit.is_empty() {
+            format!(r#"viewBox="0 0 {width:.0} {height:.0}""#)
+        } else {
+            r#"class="fluid""#.to_owned()
+        };
         format!(
-            r#"<svg viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" {attributes}>{description}{marks}</svg>"#
+            r#"<svg {view} width="{width:.0}{unit}" height="{height:.0}" {attributes}>{description}{marks}</svg>"#
         )
     }
 }
@@ -147,9 +178,9 @@ fn points(points: impl Iterator<Item = (f64, f64)>) -> String {
 }
 
 /// Corner and size of a rectangle.
-fn place((x, y): (f64, f64), (width, height): (f64, f64)) -> String {
+fn place((x, y): (f64, f64), (width, height): (f64, f64), unit: &str) -> String {
     let (width, height) = (width.max(0.0), height.max(0.0));
-    format!(r#"x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}""#)
+    format!(r#"x="{x:.1}{unit}" y="{y:.1}" width="{width:.1}{unit}" height="{height:.1}""#)
 }
 
 /// Text that cannot end an attribute or begin an element, nor turn the line around.
@@ -189,22 +220,18 @@ impl Scale {
 
 /// A tick's label: ticks are round, so that nine digits are all of theirs, and none is the noise of arithmetic.
 pub(super) fn label(value: f64) -> String {
-    digits(value, 9)
+    let plain = digits(value, 9);
+    // Longer ones would not fit beside the axis.
+    if value.abs() < 1e-3 && plain.len() > 5 {
+        format!("{:e}", plain.parse().unwrap_or(value))
+    } else {
+        plain
+    }
 }
 
 /// A measured value with four digits.
 pub(super) fn measured(value: f64) -> String {
     digits(value, 4)
-}
-
-/// A number with so many significant digits, without those that say nothing.
-fn digits(value: f64, count: usize) -> String {
-    let rounded: f64 = format!("{value:.*e}", count - 1).parse().unwrap_or(value);
-    match rounded.abs() {
-        0.0 => "0".to_owned(),
-        1e-6..1e15 => rounded.to_string(),
-        _ => format!("{rounded:e}"),
-    }
 }
 
 #[cfg(test)]
@@ -221,7 +248,7 @@ mod tests {
         assert_eq!(label(20.0), "20");
         let labels =
             |low, high, count| scale(low, high).ticks(count).into_iter().map(label).collect::<Vec<_>>();
-        assert_eq!(labels(-0.000_04, 0.000_04, 5.0), ["-0.00004", "-0.00002", "0", "0.00002", "0.00004"]);
+        assert_eq!(labels(-0.000_04, 0.000_04, 5.0), ["-4e-5", "-2e-5", "0", "2e-5", "4e-5"]);
         assert_eq!(labels(0.999_99, 1.0, 4.0), ["0.99999", "0.999995", "1"]);
         assert_eq!(labels(0.0, 3e-9, 3.0), ["0", "1e-9", "2e-9", "3e-9"]);
         assert_eq!(

@@ -51,9 +51,6 @@ fn overview(record: &Record) -> Vec<FrameOrigin> {
 impl Thumbnails {
     /// Writes the recorded frames of all runs, as `jpegs` decodes them, below `dir/frames`. A video that is not in
     /// `videos` or cannot be read has none and is counted.
-    ///
-    /// # Errors
-    /// A file cannot be written.
     pub fn write(runs: &[Run], videos: &Videos, dir: &Path, jpegs: Jpegs<'_>) -> std::io::Result<Self> {
         let mut wanted: BTreeMap<&Path, (&Path, BTreeSet<usize>)> = BTreeMap::new();
         let mut unknown: BTreeSet<&Path> = BTreeSet::new();

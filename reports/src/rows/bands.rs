@@ -6,7 +6,6 @@ use paravt_suite::span::TimeSpan;
 
 use super::of_record::{seen_times, video_length};
 
-/// A grouping of samples.
 struct Grouping {
     title: &'static str,
     /// Labels of its groups, in the order in which they are shown.

@@ -76,7 +76,6 @@ impl<'a> Sums<'a> {
         }
     }
 
-    /// Adds a record.
     pub(crate) fn add(&mut self, record: &Record) {
         self.question_groups.add(record);
         self.add_calls(record);

@@ -68,9 +68,6 @@ impl RunDigest {
     }
 
     /// Refuses more records than the run can have.
-    ///
-    /// # Errors
-    /// As it says.
     pub(crate) fn check(&self) -> Result<(), ReportError> {
         let error = |source| ReportError::Summary { path: self.path.clone(), source };
         self.summary.within_expected().map_err(error)

@@ -2,9 +2,14 @@
   // Tables are sorted by a click on a title and filtered by words; a table's order and filter are in the address under
   // its name. Numbers were rounded before: rows that show the same keep their order.
   const tables = [...document.querySelectorAll("table[data-table]")].map((table) => {
-    const rows = [...table.tBodies[0].rows];
-    const texts = rows.map((row) => row.textContent.toLowerCase());
-    return { name: table.dataset.table, table, rows, texts, titles: [...table.tHead.rows[0].cells] };
+    const rows = [], heads = new Map();
+    let head = null;
+    for (const row of table.tBodies[0].rows) {
+      if (row.className === "span") head = row;
+      else { rows.push(row); heads.set(row, head); }
+    }
+    const texts = rows.map((row) => `${heads.get(row)?.textContent ?? ""} ${row.textContent}`.toLowerCase());
+    return { name: table.dataset.table, table, rows, heads, texts, titles: [...[...table.tHead.rows].at(-1).cells] };
   });
 
   function asNumber(text) {
@@ -23,14 +28,20 @@
     };
   }
 
-  function showTable({ name, table, rows, texts, titles }) {
+  // Rows below one title stay there, in their order among themselves.
+  function showTable({ name, table, rows, heads, texts, titles }) {
     const order = state.get(`sort.${name}`), words = state.get(`find.${name}`).toLowerCase().split(/\s+/);
     const column = titles.findIndex((title) => title.dataset.column === order.replace(/^-/, ""));
     const sign = order.startsWith("-") ? -1 : 1;
     titles.forEach((title, at) => title.setAttribute("aria-sort", at !== column ? "none" : sign < 0 ? "descending" : "ascending"));
     const kept = rows.filter((_, at) => words.every((word) => texts[at].includes(word)));
-    if (column >= 0) kept.sort(comparing(column, titles[column].classList.contains("number"), sign));
-    table.tBodies[0].replaceChildren(...kept);
+    if (column >= 0) {
+      const order = comparing(column, titles[column].classList.contains("number"), sign), places = [...new Set(heads.values())];
+      const place = (row) => places.indexOf(heads.get(row));
+      kept.sort((a, b) => place(a) - place(b) || order(a, b));
+    }
+    const titled = kept.flatMap((row, at) => (heads.get(row) && heads.get(row) !== heads.get(kept[at - 1]) ? [heads.get(row), row] : [row]));
+    table.tBodies[0].replaceChildren(...titled);
   }
 
   // By a click ascending, descending, then as it was.

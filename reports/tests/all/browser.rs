@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use crate::common::{jpegs, whole};
 use paravt_reports::page::{self, Thumbnails};
 use paravt_reports::{Report, Run, Training};
+use paravt_suite::fixtures::{crop, image};
 use paravt_suite::message::{FrameOrigin, Role};
 use paravt_suite::record::{Record, RecordedMessage, RecordedPart, ToolCall, ToolOutcome};
 use serde_json::Value;
@@ -41,14 +42,10 @@ fn say(role: Role, text: &str) -> RecordedMessage {
 /// Everything that a sample can carry in from outside, hostile.
 fn poison(record: &mut Record) {
     let all = HOSTILE.join("\n");
-    let image = |time| RecordedPart::Image { origin: Some(frame(time)), width: 64, height: 36, bytes: 9 };
     let window = |index: usize, start: f64, end: f64, outcome| ToolCall {
-        turn: index / 2,
-        index: index % 2,
         call: serde_json::json!({"name": "crop_video", "arguments": {"start_time": start, "video_path": all}}),
-        start: Some(start),
-        end: Some(end),
         outcome,
+        ..crop(index / 2, index % 2, (start, end), vec![])
     };
     record.sample.uid =
         format!("hostile {} {}", record.sample.row, HOSTILE[record.sample.row % HOSTILE.len()]);
@@ -59,7 +56,7 @@ fn poison(record: &mut Record) {
     record.sample.evidence = Some(paravt_suite::span::TimeSpan::new(120.0, 180.0));
     record.transcript.messages = vec![
         say(Role::System, &all),
-        RecordedMessage::new(Role::User, (0..8).map(|at| image(100.0 * f64::from(at))).collect()),
+        RecordedMessage::new(Role::User, (0..8).map(|at| image(frame(100.0 * f64::from(at)))).collect()),
         say(Role::Assistant, &format!("{all}{}", "x<b>&".repeat(200_000))),
     ];
     record.transcript.tool_calls = vec![
@@ -86,25 +83,13 @@ fn runs() -> Vec<Run> {
         record.transcript.messages = vec![RecordedMessage::new(
             Role::User,
             (0..8)
-                .map(|at| RecordedPart::Image {
-                    origin: Some(frame(103.0 * f64::from(at))),
-                    width: 64,
-                    height: 36,
-                    bytes: 9,
-                })
+                .map(|at| image(frame(103.0 * f64::from(at))))
                 .chain([RecordedPart::Text { text: "What happens after the door opens?".into() }])
                 .collect(),
         )];
         for index in 0..record.sample.row % 4 {
             let start = start + 12.0 * index as f64;
-            record.transcript.tool_calls.push(ToolCall {
-                turn: 0,
-                index,
-                call: serde_json::json!({"name": "crop_video", "arguments": {"start_time": start, "end_time": start + 10.0}}),
-                start: Some(start),
-                end: Some(start + 10.0),
-                outcome: ToolOutcome::Frames { frames: vec![frame(start)] },
-            });
+            record.transcript.tool_calls.push(crop(0, index, (start, start + 10.0), vec![frame(start)]));
         }
     }
     for run in [&mut tool, &mut direct] {

@@ -1,10 +1,9 @@
 //! What two sets of runs answer, said alike by the page, the terminal, `compare` and the gate, in whatever order the runs
 //! are given.
 
-use crate::common::whole;
+use crate::common::{page_of, whole};
 use paravt_reports::compare::{self, compare};
 use paravt_reports::gate::{self, Baseline, Rule, check};
-use paravt_reports::page::{Thumbnails, page};
 use paravt_reports::terminal::Detail;
 use paravt_reports::{Report, Run, name_runs, terminal};
 use paravt_suite::protocol::PromptMode;
@@ -74,7 +73,7 @@ fn reported(runs: &[Run]) -> (Vec<String>, String, String) {
     let json: serde_json::Value = serde_json::from_str(&paravt_reports::json(&report)).unwrap();
     let text = terminal(&report, Detail::Brief).render(1000, false);
     let sentence = text.lines().find(|line| line.contains(" points on ")).unwrap_or_default();
-    let page = page(&report, runs, &Thumbnails::default()).unwrap();
+    let page = page_of(&report, runs);
     (headlines(&page), serde_json::to_string_pretty(&json["contrasts"]).unwrap(), sentence.to_owned())
 }
 

@@ -1,10 +1,10 @@
 //! Intervals of 95 % hold as often as the table in the tree says, and the page and the documents say what it says.
 
+use paravt_reports::Report;
 use paravt_reports::statistics::{Coverage, by_kind, simulated};
-use paravt_reports::{Report, page};
 
 use crate::common::simulate::{self, Setting};
-use crate::common::whole;
+use crate::common::{page_of, whole};
 
 /// Least coverage of a kind, in percent.
 const LEAST: f64 = 92.0;
@@ -48,7 +48,7 @@ fn the_page_and_the_documents_say_the_worst_of_each_kind() {
     let rows = simulated();
     let runs = [whole("videomme", "Video-MME", 8, 5)];
     let report = Report::build(&runs, None).unwrap();
-    let page = page::page(&report, &runs, &page::Thumbnails::default()).unwrap();
+    let page = page_of(&report, &runs);
     let docs = include_str!("../../../suite/docs/reports.md");
     for (mean, Coverage { kind, worst, worst_at, videos, .. }) in by_kind(&rows) {
         let on_page = format!("{kind} {mean:.1} %, at worst {worst:.1} % ({videos} ");

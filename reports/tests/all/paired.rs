@@ -17,9 +17,7 @@ fn run(right: usize) -> Run {
 fn an_ablation_shows_difference_flips_and_cost() {
     let (mut a, mut b) = (run(200), run(260));
     a.manifest.plan.max_parallel = 1;
-    for record in &mut b.records {
-        record.measured.seconds = 2.0;
-    }
+    b.records.iter_mut().for_each(|record| record.measured.seconds = 2.0);
     // One that turned the other way.
     b.records[0].score.value = 0.0;
     let ablation = compare(&[a], &[b]).unwrap();

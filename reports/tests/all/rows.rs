@@ -5,9 +5,14 @@ use std::collections::BTreeMap;
 
 use paravt_reports::statistics::mean;
 use paravt_reports::{Report, tables};
-use paravt_suite::message::FrameOrigin;
-use paravt_suite::record::{RecordedMessage, RecordedPart, ToolCall, ToolOutcome};
+use paravt_suite::fixtures::{crop, image};
+use paravt_suite::message::{FrameOrigin, Role};
+use paravt_suite::record::RecordedMessage;
 use proptest::prelude::*;
+
+fn frame(time: f64) -> FrameOrigin {
+    FrameOrigin { index: 0, time }
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
@@ -57,19 +62,10 @@ fn errors_stay_out_of_breakdowns_where_upstream_leaves_them_out() {
 #[test]
 fn windows_are_shares_of_the_videos_length() {
     let mut run = whole("videomme", "Video-MME", 2, 1);
-    let frame = |time| FrameOrigin { index: 0, time };
     let record = &mut run.records[0];
-    let image = |time| RecordedPart::Image { origin: Some(frame(time)), width: 1, height: 1, bytes: 1 };
-    let role = paravt_suite::message::Role::User;
-    record.transcript.messages = vec![RecordedMessage::new(role, vec![image(0.0), image(100.0)])];
-    let call = |start, end| ToolCall {
-        turn: 0,
-        index: 0,
-        call: serde_json::Value::Null,
-        start: Some(start),
-        end: Some(end),
-        outcome: ToolOutcome::Frames { frames: vec![] },
-    };
+    let images = [0.0, 100.0].map(|time| image(frame(time)));
+    record.transcript.messages = vec![RecordedMessage::new(Role::User, images.into())];
+    let call = |start, end| crop(0, 0, (start, end), vec![]);
     // A twentieth each; beyond the end is cut; an empty window is none.
     record.transcript.tool_calls = vec![call(5.0, 15.0), call(95.0, 500.0), call(7.0, 7.0)];
     let report = Report::build(&[run], None).unwrap();
@@ -82,33 +78,17 @@ fn windows_are_shares_of_the_videos_length() {
 #[test]
 fn samples_are_grouped_by_what_was_measured() {
     let mut run = whole("videomme", "Video-MME", 4, 2);
-    let image = |time| RecordedPart::Image {
-        origin: Some(FrameOrigin { index: 0, time }),
-        width: 1,
-        height: 1,
-        bytes: 1,
-    };
-    let role = paravt_suite::message::Role::User;
     // Ten frames over 90 s, 10 s apart; evidence in the first, second and last quarter, and nowhere.
     let evidence = [Some((5.0, 25.0)), Some((41.0, 44.0)), Some((80.0, 90.0)), None];
     for (record, evidence) in run.records.iter_mut().zip(evidence) {
-        let frames = (0..10).map(|frame| image(10.0 * f64::from(frame))).collect();
-        record.transcript.messages = vec![RecordedMessage::new(role, frames)];
+        let frames = (0..10).map(|at| image(frame(10.0 * f64::from(at)))).collect();
+        record.transcript.messages = vec![RecordedMessage::new(Role::User, frames)];
         record.sample.evidence = evidence.map(|(start, end)| paravt_suite::span::TimeSpan::new(start, end));
         record.sample.question.letters = "ABCD".into();
     }
     run.records[3].sample.question.letters = "AB".into();
-    let crop = |times: &[f64]| ToolCall {
-        turn: 0,
-        index: 0,
-        call: serde_json::Value::Null,
-        start: Some(0.0),
-        end: Some(50.0),
-        outcome: ToolOutcome::Frames {
-            frames: times.iter().map(|time| FrameOrigin { index: 0, time: *time }).collect(),
-        },
-    };
-    run.records[1].transcript.tool_calls = vec![crop(&[41.0, 42.0, 43.0, 44.0, 45.0])];
+    let frames = [41.0, 42.0, 43.0, 44.0, 45.0].map(frame);
+    run.records[1].transcript.tool_calls = vec![crop(0, 0, (0.0, 50.0), frames.into())];
     let report = Report::build(&[run], None).unwrap();
     let digest = &report.cells[0].digest;
     let groups: Vec<(String, usize, f64)> = digest

@@ -7,9 +7,10 @@ use crate::common::{jpegs, whole};
 use paravt_reports::page::{Thumbnails, Videos};
 use paravt_reports::terminal::Detail;
 use paravt_reports::{Report, ReportError, Run, find_runs, json, markdown, readable_runs, terminal};
+use paravt_suite::fixtures::image;
 use paravt_suite::journal::{JOURNAL, Journal};
 use paravt_suite::message::{FrameOrigin, Role};
-use paravt_suite::record::{Record, RecordedMessage, RecordedPart};
+use paravt_suite::record::{Record, RecordedMessage};
 
 const TITLE: &str = "Video-MME (w/o subtitles)";
 
@@ -123,12 +124,7 @@ fn frames_come_from_the_callers_data_and_never_from_a_path_in_a_journal() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let path = pipe.clone();
     let run = write(&dir.path().join("run"), |run| {
-        let seen = RecordedPart::Image {
-            origin: Some(FrameOrigin { index: 3, time: 0.5 }),
-            width: 1,
-            height: 1,
-            bytes: 1,
-        };
+        let seen = image(FrameOrigin { index: 3, time: 0.5 });
         for record in &mut run.records {
             record.sample.video = path.clone();
             record.transcript.messages = vec![RecordedMessage::new(Role::User, vec![seen.clone()])];

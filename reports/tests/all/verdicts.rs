@@ -1,6 +1,6 @@
 //! What decides a verdict and what keeps a run from having one.
 
-use crate::common::{jpegs, published, whole};
+use crate::common::{jpegs, page_of, published, whole};
 use paravt_reports::compare::{compare, terminal};
 use paravt_reports::terminal::Detail;
 use paravt_reports::{About, Cell, Judged, Report, ReportError, Run, Training, Verdict, page};
@@ -83,9 +83,7 @@ fn a_verdict_on_rows_that_were_not_verified_says_so() {
 fn subtitles_are_counted_against_the_published_ones() {
     assert!(reasons(published("videomme_wsub", 69.4)).is_empty());
     let mut without = published("videomme_wsub", 69.4);
-    for record in &mut without.records {
-        record.sample.flags = vec![NO_SUBTITLES.to_owned()];
-    }
+    without.records.iter_mut().for_each(|record| record.sample.flags = vec![NO_SUBTITLES.to_owned()]);
     let mut more = published("videomme_wsub", 69.4);
     more.records.iter_mut().for_each(|record| record.sample.flags.clear());
     assert_eq!(reasons(without), ["no subtitles for 2700 rows (published: 468)"]);
@@ -294,16 +292,12 @@ fn a_few_lost_rows_are_carried_and_many_are_not() {
 #[test]
 fn one_video_has_neither_interval_nor_verdict() {
     let mut run = published("videomme", 62.1);
-    for record in &mut run.records {
-        record.sample.video = "videos/0.mp4".into();
-    }
+    run.records.iter_mut().for_each(|record| record.sample.video = "videos/0.mp4".into());
     let report = report(std::slice::from_ref(&run));
     assert_eq!((report.cells[0].interval, report.cells[0].videos), (None, 1));
     assert_eq!(report.cells[0].digest.interval("duration", "short"), None);
     let mut other = published("videomme", 10.0);
-    for record in &mut other.records {
-        record.sample.video = "videos/0.mp4".into();
-    }
+    other.records.iter_mut().for_each(|record| record.sample.video = "videos/0.mp4".into());
     let ablation = compare(&[run], &[other]).unwrap();
     let pair = &ablation.splits[0];
     assert_eq!((pair.interval, pair.p, pair.p_holm), (None, None, None));
@@ -408,7 +402,7 @@ fn trainings_of_other_models_are_not_compared_with_the_paper() {
     assert_eq!(why[1..], ["recipe paravt-nano (claim: paragrpo_8b)", "1.2 M parameters (claim: 9.5 B)"]);
     // Nor is the paper's value drawn across its curve.
     let runs = [toy];
-    let page = page::page(&report(&runs), &runs, &page::Thumbnails::default()).unwrap();
+    let page = page_of(&report(&runs), &runs);
     assert!(!page.contains("published-line\""), "no line of the 8B paper");
     assert!(!page.contains("does not see the video"), "nor what the release's trainer does");
 }
@@ -425,7 +419,7 @@ fn trainings_are_repetitions_by_seed_or_ambiguous() {
     let seeds = [0.64, 0.65, 0.63].iter().zip(0..);
     let three: Vec<Run> = seeds.map(|(peak, seed)| run("s", para(Some(seed)), *peak)).collect();
     assert_eq!(verdict(&three), Verdict::Reproduced);
-    let page = page::page(&report(&three), &three, &page::Thumbnails::default()).unwrap();
+    let page = page_of(&report(&three), &three);
     assert!(
         page.contains("does not see the video") && page.contains("loses every group"),
         "beside its claims"
@@ -459,7 +453,7 @@ fn the_pages_p_values_are_those_of_compare() {
     let (p, p_holm) = (pair.p.unwrap(), pair.p_holm.unwrap());
     assert!((p_holm - (7.0 * p).min(1.0)).abs() < 1e-12 && p < 0.05 && p_holm > 0.05, "{p} {p_holm}");
     let runs: Vec<Run> = a.into_iter().chain(b).collect();
-    let page = page::page(&Report::build(&runs, None).unwrap(), &runs, &page::Thumbnails::default()).unwrap();
+    let page = page_of(&Report::build(&runs, None).unwrap(), &runs);
     let cells = |p: f64| page.matches(&format!("<td class=\"number\">{p:.3}</td>")).count();
     assert_eq!((cells(p_holm), cells(p)), (7, 0));
 }
@@ -484,7 +478,7 @@ fn flips_are_against_the_run_that_the_table_compares_with() {
     strict.manifest.plan.rules = paravt_suite::profile::Profile::Strict.into();
     let runs = [run(0, 2), run(1, 5), strict, run(2, 3)];
     let report = Report::build(&runs, None).unwrap();
-    let index = index(&page::page(&report, &runs, &page::Thumbnails::default()).unwrap());
+    let index = index(&page_of(&report, &runs));
     // Runs are ordered by profile; each is compared with the first of its own, never with the one before it.
     let of = |name: &str| {
         index["runs"].as_array().unwrap().iter().map(|run| run[name].clone()).collect::<Vec<_>>()
@@ -505,27 +499,19 @@ fn flips_are_against_the_run_that_the_table_compares_with() {
 
 #[test]
 fn thumbnails_are_the_recorded_frames() {
+    use paravt_suite::fixtures::{crop, image};
     use paravt_suite::message::{FrameOrigin, Role};
-    use paravt_suite::record::{RecordedMessage, RecordedPart, ToolCall, ToolOutcome};
+    use paravt_suite::record::{RecordedMessage, RecordedPart};
     let dir = tempfile::tempdir().unwrap();
     let video = dir.path().join("film.mp4");
     std::fs::write(&video, "").unwrap();
     let frame = |index: usize| FrameOrigin { index, time: index as f64 / 5.0 };
-    let image = |index| RecordedPart::Image { origin: Some(frame(index)), width: 1, height: 1, bytes: 1 };
     let mut run = whole("videomme", "Video-MME", 2, 1);
-    for record in &mut run.records {
-        record.sample.video.clone_from(&video);
-    }
+    run.records.iter_mut().for_each(|record| record.sample.video.clone_from(&video));
     let transcript = &mut run.records[0].transcript;
-    transcript.messages = vec![RecordedMessage::new(Role::User, vec![image(7), image(42), image(5_000)])];
-    transcript.tool_calls = vec![ToolCall {
-        turn: 0,
-        index: 0,
-        call: serde_json::json!({}),
-        start: Some(2.0),
-        end: Some(9.0),
-        outcome: ToolOutcome::Frames { frames: vec![frame(11), frame(13)] },
-    }];
+    transcript.messages =
+        vec![RecordedMessage::new(Role::User, [7, 42, 5_000].map(|index| image(frame(index))).into())];
+    transcript.tool_calls = vec![crop(0, 0, (2.0, 9.0), vec![frame(11), frame(13)])];
     // The server chose the frames of this one: there are none to show.
     run.records[1].transcript.messages = vec![RecordedMessage::new(
         Role::User,
@@ -577,9 +563,7 @@ fn other_questions_and_lost_frames_are_not_compared() {
     let Verdict::NotComparable(why) = verdict(other) else { panic!() };
     assert!(why[0].starts_with("5 of 2700 samples have another gold answer"), "{why:?}");
     let mut blind = published("videomme", 70.0);
-    for record in &mut blind.records {
-        record.transcript.frame_loss = Some("lost".into());
-    }
+    blind.records.iter_mut().for_each(|record| record.transcript.frame_loss = Some("lost".into()));
     let Verdict::NotComparable(why) = verdict(blind) else { panic!() };
     assert!(why[0].starts_with("B: 2700 of 2700 rows lack a full answer"), "{why:?}");
 }
@@ -591,7 +575,7 @@ fn the_page_says_what_was_measured_and_keeps_other_measurements_out_of_the_publi
     toy.manifest.started_at = 1_795_399_204.0;
     let shown = |run: Run| {
         let runs = [run];
-        page::page(&Report::build(&runs, Some(ROW)).unwrap(), &runs, &page::Thumbnails::default()).unwrap()
+        page_of(&report(&runs), &runs)
     };
     let page = shown(toy);
     let (_, head) = page.split_once("<header>").unwrap();
@@ -633,7 +617,7 @@ fn a_selection_is_named_wherever_its_score_is() {
     let texts = [
         paravt_reports::terminal(&report, Detail::Brief).to_string(),
         paravt_reports::markdown(&report),
-        page::page(&report, &runs, &page::Thumbnails::default()).unwrap(),
+        page_of(&report, &runs),
     ];
     for text in texts {
         assert!(text.contains("selection: 20 of 2174 samples"), "{text}");

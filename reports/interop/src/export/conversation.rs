@@ -16,7 +16,6 @@ pub(super) struct Said<'a> {
     pub(super) call: Option<&'a ModelCall>,
 }
 
-/// A tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Called {
     pub(super) id: String,

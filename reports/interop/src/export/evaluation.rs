@@ -125,7 +125,6 @@ impl<'a> Evaluation<'a> {
         settings
     }
 
-    /// The fields of the plan.
     pub(super) fn plan(&self) -> Map<String, Value> {
         match serde_json::to_value(&self.run.manifest.plan) {
             Ok(Value::Object(plan)) => plan,

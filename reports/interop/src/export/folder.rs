@@ -34,9 +34,6 @@ impl Folder {
     }
 
     /// As [`put`](Self::put), one JSON value per line.
-    ///
-    /// # Errors
-    /// As it.
     pub(super) fn put_lines(
         &mut self,
         name: &str,
@@ -46,9 +43,6 @@ impl Folder {
     }
 
     /// As [`put`](Self::put), of a file that `write` writes piece by piece: a long run has files that memory does not hold.
-    ///
-    /// # Errors
-    /// As it, or of `write`.
     pub(super) fn put_by(
         &mut self,
         name: &str,
@@ -81,9 +75,6 @@ impl Folder {
     }
 
     /// Writes an indented JSON file.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
     pub(super) fn put_json(&mut self, name: &str, value: &Value) -> Result<(), ExportError> {
         self.put(name, format!("{value:#}\n").as_bytes())
     }

@@ -30,9 +30,6 @@ impl FrameImages {
     }
 
     /// The JPEG of a frame; `None` where there is none.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub(super) fn jpeg(&self, record: &Record, index: usize) -> Result<Option<Vec<u8>>, ExportError> {
         let Some(name) = self.thumbnails.path(record, index) else { return Ok(None) };
         let path = self.dir.join(name);

@@ -47,7 +47,6 @@ fn natural(id: &Value) -> (u64, String) {
     (id.as_u64().unwrap_or(u64::MAX), text(id).unwrap_or_default())
 }
 
-/// The log of its samples.
 pub(super) fn log(mut value: Value) -> Result<Log, Problem> {
     let Value::Array(samples) = value["samples"].take() else {
         let message = "a log without samples; write it with log_samples, or name the whole log";

@@ -48,7 +48,6 @@ pub(super) fn is_sample(row: &Value) -> bool {
     row.get("doc_id").is_some() && row.get("filtered_resps").is_some()
 }
 
-/// The log of the lines of a file.
 pub(super) fn log(rows: Vec<Placed>, file: &str) -> Result<Log, Problem> {
     let first = rows.first().map_or(&Value::Null, |row| &row.1);
     // lm-eval writes the arguments of a request, lmms-eval the text that was sent.

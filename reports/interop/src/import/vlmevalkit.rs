@@ -21,7 +21,6 @@ pub(super) fn is_row(row: &Value) -> bool {
     row.get("index").is_some() && row.get("prediction").is_some()
 }
 
-/// The log of the rows of a file.
 pub(super) fn log(rows: Vec<Placed>, file: &str) -> Result<Log, Problem> {
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
     let stem = ["_openai_result", "_score", "_result", "_auxmatch"]

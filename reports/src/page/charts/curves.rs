@@ -28,6 +28,11 @@ const LEFT: f64 = 56.0;
 const BELOW: f64 = 36.0;
 const TOP: f64 = 16.0;
 
+/// Curves that are looked at first; the others follow by name.
+const FIRST: [&str; 6] = ["reward", "reward_accuracy", "loss", "f_tau", "compliance", "kappa"];
+/// Part of its size within which a value counts as the same: what is left is rounding.
+const SAME: f64 = 1e-5;
+
 /// Strokes that the style has for lines of one chart.
 const STYLES: usize = 10;
 
@@ -40,8 +45,9 @@ pub(crate) fn training(report: &Report, runs: &[&Run]) -> Option<Value> {
         None => lines_of(runs),
     };
     let labels = distinct(lines.values().flatten().map(|line| line.label.as_str()));
-    let (constant, changing): (Vec<_>, Vec<_>) =
+    let (constant, mut changing): (Vec<_>, Vec<_>) =
         lines.iter().partition(|(_, lines)| value_of(lines).is_some());
+    changing.sort_by_key(|(name, _)| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
     let chart = |(name, lines): (&String, &Vec<Line>)| {
         // A published value is drawn only across trainings that it is about.
         let about = |claim: &&Judged| {
@@ -71,7 +77,7 @@ pub(crate) fn training(report: &Report, runs: &[&Run]) -> Option<Value> {
 fn value_of(lines: &[Line]) -> Option<f64> {
     let mut values = lines.iter().flat_map(|line| &line.points).map(|(_, value)| *value);
     let first = values.next()?;
-    values.all(|value| value == first).then_some(first)
+    values.all(|value| (value - first).abs() <= SAME * first.abs()).then_some(first)
 }
 
 /// The stroke of a line, for a legend in words.

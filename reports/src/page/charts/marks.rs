@@ -9,9 +9,12 @@ const LINE: f64 = 11.0;
 const LABEL: f64 = 17.0;
 const GAP: f64 = 7.0;
 const TOP: f64 = 4.0;
-const SIDE: f64 = 14.0;
-/// Pixels of a character of a label on a phone, where the style has larger letters.
-const CHARACTER: f64 = 9.0;
+/// Percent of the width that is left free at either side, for the letters of the first and last tick.
+const SIDE: f64 = 3.0;
+/// Characters of a label that fit the narrowest screen.
+const FITS: usize = 44;
+/// Samples below which a group says little.
+const FEW: usize = 10;
 
 /// The score of one run.
 pub(crate) struct Mark {
@@ -23,6 +26,8 @@ pub(crate) struct Mark {
     pub interval: Option<(f64, f64)>,
     /// A run that is not complete is drawn hollow.
     pub complete: bool,
+    /// Samples of the score.
+    pub n: usize,
     /// What is said of it beside its value.
     pub tip: String,
 }
@@ -52,32 +57,41 @@ impl Group {
     fn height(&self) -> f64 {
         LINE * self.marks.len().max(1) as f64
     }
+
+    /// Fewest and most samples of its scores.
+    fn samples(&self) -> Option<(usize, usize)> {
+        let of = || self.marks.iter().map(|mark| mark.n);
+        of().min().zip(of().max())
+    }
+
+    /// Its label, and of how many samples the scores are.
+    fn heading(&self) -> String {
+        let label = cut(&self.label, FITS);
+        match self.samples() {
+            None => label,
+            Some((fewest, most)) if fewest == most => format!("{label}, N {most}"),
+            Some((fewest, most)) => format!("{label}, N {fewest} to {most}"),
+        }
+    }
 }
 
-/// What a chart is called, and its size in pixels.
-pub(crate) struct Frame<'a> {
-    pub title: &'a str,
-    pub axis: &'a str,
-    pub width: f64,
-}
-
-/// The chart of groups below one another.
-pub(crate) fn marks(frame: &Frame<'_>, groups: &[Group]) -> String {
+/// The chart of groups below one another, as wide as the page lets it be: percent from 0 to 100.
+pub(crate) fn marks(title: &str, groups: &[Group]) -> String {
     let bottom = TOP + groups.iter().map(|group| LABEL + group.height() + GAP).sum::<f64>();
     let description = "A line for each run with its score and 95 % interval by video; a dashed line is what a guess \
                        scores, a diamond a published score on the range that counts as equal.";
-    let mut svg = Svg::new(frame.width, bottom + 40.0, frame.title, description);
-    let scale = Scale { from: range(groups), to: (SIDE, frame.width - SIDE) };
-    for tick in scale.ticks(frame.width / 90.0) {
+    let mut svg = Svg::fluid(bottom + 40.0, title, description);
+    let scale = Scale { from: (0.0, 100.0), to: (SIDE, 100.0 - SIDE) };
+    for tick in [0.0, 25.0, 50.0, 75.0, 100.0] {
         svg.line("grid", (scale.at(tick), TOP), (scale.at(tick), bottom));
         svg.text("tick", (scale.at(tick), bottom + 16.0), Anchor::Middle, &label(tick));
     }
-    svg.text("axis", (0.5 * frame.width, bottom + 35.0), Anchor::Middle, frame.axis);
+    svg.text("axis", (50.0, bottom + 35.0), Anchor::Middle, "score, %");
     let mut y = TOP;
     for group in groups {
-        svg.line("between", (0.0, y), (frame.width, y));
-        let label = cut(&group.label, (frame.width / CHARACTER) as usize);
-        svg.text("label", (0.0, y + 13.0), Anchor::Start, &label);
+        svg.line("between", (0.0, y), (100.0, y));
+        let class = if group.samples().is_some_and(|(_, most)| most < FEW) { "label few" } else { "label" };
+        svg.text(class, (0.0, y + 13.0), Anchor::Start, &group.heading());
         draw(&mut svg, &scale, group, y + LABEL);
         y += LABEL + group.height() + GAP;
     }
@@ -105,7 +119,7 @@ fn draw(svg: &mut Svg, scale: &Scale, group: &Group, top: f64) {
             svg.line(&class, (scale.at(100.0 * low), y), (scale.at(100.0 * high), y));
             tip += &format!(", 95 % {}", percent_interval((low, high)));
         }
-        let tip = format!("{tip}, {}", mark.tip);
+        let tip = format!("{tip}, {}, N {}", mark.tip, mark.n);
         svg.mark(mark.series, mark.complete, (scale.at(mark.value), y), &tip);
     }
 }
@@ -127,24 +141,4 @@ fn cut(text: &str, characters: usize) -> String {
         return shown;
     }
     shown.chars().take(characters.saturating_sub(1)).chain(['…']).collect()
-}
-
-/// A range that shows all marks, in tens.
-fn range(groups: &[Group]) -> (f64, f64) {
-    let mut values: Vec<f64> = Vec::new();
-    for group in groups {
-        values.extend(group.chance);
-        values.extend(group.published.iter().flat_map(|score| {
-            let Published { value, margin, .. } = score;
-            [value - margin, value + margin]
-        }));
-        for mark in &group.marks {
-            values.push(mark.value);
-            values.extend(mark.interval.iter().flat_map(|(low, high)| [100.0 * low, 100.0 * high]));
-        }
-    }
-    let low = values.iter().copied().fold(100.0, f64::min);
-    let high = values.iter().copied().fold(0.0, f64::max);
-    let (low, high) = (10.0 * (low / 10.0).floor(), 10.0 * (high / 10.0).ceil());
-    if high > low { (low.max(0.0), high.min(100.0)) } else { (0.0, 100.0) }
 }

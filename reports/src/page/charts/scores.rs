@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use minijinja::{Value, context};
 
-use super::marks::{Frame, Group, Mark, Published, key, marks};
+use super::marks::{Group, Mark, Published, key, marks};
 use crate::group_score::GroupScore;
 use crate::order::group_by;
 use crate::page::names::Names;
@@ -42,7 +42,8 @@ impl<'a> Runs<'a> {
 
 /// The legend: a mark and a name for each run.
 pub(crate) fn legend(names: &Names) -> Vec<(String, String)> {
-    names.distinct().iter().enumerate().map(|(series, name)| (key(series), visible(name))).collect()
+    let shown = names.distinct().into_iter().map(|name| visible(names.short(name)));
+    shown.enumerate().map(|(series, name)| (key(series), name)).collect()
 }
 
 /// One group of lines per split: the runs' scores, the published ones, chance.
@@ -62,15 +63,14 @@ pub(crate) fn scores(report: &Report, names: &Names) -> String {
             }
             if cell.score().is_some() {
                 let (value, interval) = comparable_score(cell);
-                let (complete, tip) = (cell.complete(), runs.names[series].to_owned());
-                group.marks.push(Mark { series, value, interval, complete, tip });
+                let (complete, n, tip) = (cell.complete(), cell.n(), runs.names[series].to_owned());
+                group.marks.push(Mark { series, value, interval, complete, n, tip });
             }
         }
         group
     };
     let groups: Vec<Group> = runs.splits().into_iter().map(group).collect();
-    let frame = Frame { title: "Scores", axis: "score, %", width: 580.0 };
-    marks(&frame, &groups)
+    marks("Scores", &groups)
 }
 
 /// Our number in percent with its interval: the published metric beside a published number, else the headline.
@@ -142,14 +142,12 @@ fn measured<'a>(runs: &Runs<'a>, title: &str, split: Option<&str>) -> Vec<Score<
 /// One breakdown; nothing where all samples are in one group.
 fn chart<'a>(runs: &Runs<'_>, of: &str, title: &str, scores: &[Score<'a>]) -> Option<Value> {
     let mark = |(series, group): &Score<'a>| {
-        let tip = format!("{}, N {}", runs.names[*series], group.n);
-        let value = 100.0 * group.value;
-        (group.label, Mark { series: *series, value, interval: group.interval, complete: true, tip })
+        let (value, n, tip) = (100.0 * group.value, group.n, runs.names[*series].to_owned());
+        (group.label, Mark { series: *series, value, interval: group.interval, complete: true, n, tip })
     };
     let groups = group_by(scores.iter().map(mark));
     let groups: Vec<Group> =
         groups.into_iter().map(|(label, marks)| Group { marks, ..Group::new(label) }).collect();
     let name = format!("{of} by {title}");
-    let frame = Frame { title: &name, axis: "score, %", width: 400.0 };
-    (groups.len() > 1).then(|| context! { title => visible(title), svg => marks(&frame, &groups) })
+    (groups.len() > 1).then(|| context! { title => visible(title), svg => marks(&name, &groups) })
 }

@@ -6,15 +6,14 @@ pub(crate) mod simulate;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use paravt_reports::{Run, Training};
+use paravt_reports::{Report, Run, Training, page};
 use paravt_suite::backend::{BackendInfo, Usage};
 use paravt_suite::fixtures;
 use paravt_suite::plan::{Channel, RunPlan};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Source};
 use paravt_suite::record::{
-    Measured, ModelCall, Outcome, RECORD_VERSION, Record, SampleError, SampleErrorClass, Score, ToolCall,
-    ToolOutcome, Transcript,
+    Measured, ModelCall, Outcome, RECORD_VERSION, Record, SampleError, SampleErrorClass, Score, Transcript,
 };
 use paravt_suite::run::{Host, Manifest, Selection, Sizes};
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
@@ -129,14 +128,7 @@ pub(crate) fn damaged() -> Run {
     for record in &mut records {
         record.sample.gold = Gold::Interval { start: 0.0, end: 1.0 };
     }
-    records[0].transcript.tool_calls = vec![ToolCall {
-        turn: 0,
-        index: 0,
-        call: serde_json::json!({}),
-        start: Some(2.0),
-        end: Some(6.0),
-        outcome: ToolOutcome::Frames { frames: vec![] },
-    }];
+    records[0].transcript.tool_calls = vec![fixtures::crop(0, 0, (2.0, 6.0), vec![])];
     records[0].transcript.dropped_calls = 2;
     records[1].transcript.truncated = true;
     records[1].sample.flags = vec!["example_in_prompt".into()];
@@ -149,6 +141,11 @@ pub(crate) fn damaged() -> Run {
     });
     let manifest = manifest(task, Profile::Strict, 5);
     Run { path: "charades".into(), manifest, records, torn_bytes: 17, training: Training::default() }
+}
+
+/// The page of a report without frames.
+pub(crate) fn page_of(report: &Report, runs: &[Run]) -> String {
+    page::page(report, runs, &page::Thumbnails::default()).unwrap()
 }
 
 /// Frames of a video of a thousand, each the same picture.

@@ -14,7 +14,6 @@ pub(super) fn id(evaluation: &Evaluation<'_>) -> String {
     evaluation.identity()[..22].to_owned()
 }
 
-/// Name of the scorer.
 pub(super) fn scorer(evaluation: &Evaluation<'_>) -> &'static str {
     match evaluation.run.manifest.task.metric {
         Metric::Accuracy { .. } | Metric::GroupScore { .. } => "choice",

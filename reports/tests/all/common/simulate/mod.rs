@@ -29,7 +29,6 @@ const LOW: f64 = 0.94;
 /// An interval that a simulated run gave.
 type Interval = Option<(f64, f64)>;
 
-/// One setting of one kind.
 pub(crate) struct Setting {
     /// What the interval is of.
     pub kind: &'static str,

@@ -95,22 +95,14 @@ mod tests {
     fn names_are_compared_by_what_they_say() {
         let of = |name| Naming::of(name, "Qwen/Qwen3-VL-8B-Instruct");
         for name in [
-            "Qwen/Qwen3-VL-8B-Instruct",
-            "Qwen3-VL-8B-Instruct",
-            "/data/models/Qwen3-VL-8B-Instruct/",
-            "./Qwen3-VL-8B-Instruct",
-            "qwen3_vl_8b_instruct",
+            "Qwen/Qwen3-VL-8B-Instruct", "Qwen3-VL-8B-Instruct", "/data/models/Qwen3-VL-8B-Instruct/",
+            "./Qwen3-VL-8B-Instruct", "qwen3_vl_8b_instruct",
         ] {
             assert_eq!(of(name), Naming::Same, "{name}");
         }
         for name in [
-            "Qwen/Qwen3-VL-4B-Instruct",
-            "Qwen3-VL-4B-Instruct",
-            "/data/models/Qwen3-VL-8B-Thinking",
-            "Qwen3-VL-8B-Instruct-FP8",
-            "Qwen3-VL-8B-Instruct-Q4_K_M.gguf",
-            "ParaVT/ParaVT-8B",
-            "me/tuned",
+            "Qwen/Qwen3-VL-4B-Instruct", "Qwen3-VL-4B-Instruct", "/data/models/Qwen3-VL-8B-Thinking",
+            "Qwen3-VL-8B-Instruct-FP8", "Qwen3-VL-8B-Instruct-Q4_K_M.gguf", "ParaVT/ParaVT-8B", "me/tuned",
             "stub-2b",
         ] {
             assert_eq!(of(name), Naming::Other, "{name}");

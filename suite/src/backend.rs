@@ -84,18 +84,8 @@ pub struct BackendInfo {
 /// Details under which a run may be continued with other values: where the model is reached, how often
 /// and how long it is asked, how much memory it has there and how fast that is.
 const CHANGEABLE_DETAILS: [&str; 12] = [
-    ENDPOINTS,
-    "max_tries",
-    "timeout_seconds",
-    "retry_pause",
-    "max_requests",
-    "cache_tokens",
-    "weights_bytes",
-    "gpu_bandwidth",
-    "gpu_matrix_rate",
-    "batch",
-    "recorded_by",
-    "servers",
+    ENDPOINTS, "max_tries", "timeout_seconds", "retry_pause", "max_requests", "cache_tokens",
+    "weights_bytes", "gpu_bandwidth", "gpu_matrix_rate", "batch", "recorded_by", "servers",
 ];
 /// Key of the servers, separated by spaces.
 const ENDPOINTS: &str = "base_urls";

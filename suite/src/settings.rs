@@ -181,15 +181,8 @@ const RESERVED_HEADERS: [&str; 5] =
 impl RequestSettings {
     /// Names of its fields, which serde does not list in its errors where one is flattened.
     pub(crate) const FIELDS: [&str; 9] = [
-        "top_p",
-        "top_k",
-        "repetition_penalty",
-        "presence_penalty",
-        "stop",
-        "chat_template_kwargs",
-        "extra_body",
-        "body_fields",
-        "header_env",
+        "top_p", "top_k", "repetition_penalty", "presence_penalty", "stop", "chat_template_kwargs",
+        "extra_body", "body_fields", "header_env",
     ];
 
     /// Whether nothing is set.

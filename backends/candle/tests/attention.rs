@@ -62,18 +62,7 @@ impl Packed {
         let ((longest_q, q_lengths), (longest_k, k_lengths)) = (lengths(|s| s.queries), lengths(|s| s.keys));
         let scale = (q.dim(2).unwrap() as f32).powf(-0.5);
         flash_attn_varlen_cpu(
-            q,
-            k,
-            v,
-            None,
-            &q_lengths,
-            &k_lengths,
-            longest_q,
-            longest_k,
-            scale,
-            self.causal,
-            None,
-            None,
+            q, k, v, None, &q_lengths, &k_lengths, longest_q, longest_k, scale, self.causal, None, None,
         )
         .unwrap()
     }

@@ -13,7 +13,8 @@ fn every_stage_equals_transformers_under_every_isa() {
     for isa in isas.into_iter().rev() {
         set_isa(isa).expect("supported");
         println!("instruction set {isa}");
-        reference.compare(|| CpuOps::new(Precision::F32));
+        reference.compare_arithmetic(|| CpuOps::new(Precision::F32));
     }
+    reference.compare_orders(|| CpuOps::new(Precision::F32));
     reference.compare_bf16(1.1, || CpuOps::new(Precision::Bf16));
 }

@@ -162,25 +162,15 @@ mod tests {
     fn this_machine_is_known_by_every_name() {
         let is_own = |url: &str| is_own(&Url::parse(url).unwrap());
         for own in [
-            "http://localhost:8000/v1",
-            "http://LOCALHOST./v1",
-            "http://a.localhost/",
-            "http://127.0.0.1:8000",
-            "http://127.8.9.1",
-            "http://127.1",
-            "http://2130706433/",
-            "http://[::1]:8000/v1",
-            "http://[::ffff:127.0.0.1]/",
-            "http://0.0.0.0:8000",
-            "http://[::]:8000",
+            "http://localhost:8000/v1", "http://LOCALHOST./v1", "http://a.localhost/",
+            "http://127.0.0.1:8000", "http://127.8.9.1", "http://127.1", "http://2130706433/",
+            "http://[::1]:8000/v1", "http://[::ffff:127.0.0.1]/", "http://0.0.0.0:8000", "http://[::]:8000",
             "https://me:key@127.0.0.1",
         ] {
             assert!(is_own(own), "{own}");
         }
         for other in [
-            "http://10.0.0.1",
-            "https://huggingface.co",
-            "http://notlocalhost",
+            "http://10.0.0.1", "https://huggingface.co", "http://notlocalhost",
             "http://127.0.0.1.example.org",
         ] {
             assert!(!is_own(other), "{other}");

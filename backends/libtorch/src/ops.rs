@@ -121,13 +121,7 @@ fn attend_with_sums(
 ) -> std::result::Result<(Tensor, Tensor), TchError> {
     if q.device() == Device::Cpu {
         return Tensor::f_internal_scaled_dot_product_flash_attention_for_cpu(
-            q,
-            k,
-            v,
-            0.0,
-            is_causal,
-            None::<Tensor>,
-            None,
+            q, k, v, 0.0, is_causal, None::<Tensor>, None,
         );
     }
     // Its heads do not share keys: each key head is a sequence of its own, seen by the heads of a group.

@@ -122,17 +122,12 @@ fn usage(usage: &Value) -> Option<Usage> {
 /// What servers and gateways call the end at the token limit, in small letters.
 const AT_THE_LIMIT: [&str; 7] = [
     // The chat API of OpenAI; vLLM, SGLang, llama.cpp, Ollama, TGI.
-    "length",
-    // Anthropic, Amazon Bedrock; Gemini and Cohere in capitals.
-    "max_tokens",
-    // OpenAI's Responses API (`incomplete_details.reason`).
-    "max_output_tokens",
-    "max_completion_tokens",
+    "length",     // Anthropic, Amazon Bedrock; Gemini and Cohere in capitals.
+    "max_tokens", // OpenAI's Responses API (`incomplete_details.reason`).
+    "max_output_tokens", "max_completion_tokens",
     // Mistral and inspect_ai, where the context is full.
-    "model_length",
-    // Anthropic and Z.ai, the same.
-    "model_context_window_exceeded",
-    // Cohere, the same.
+    "model_length",                  // Anthropic and Z.ai, the same.
+    "model_context_window_exceeded", // Cohere, the same.
     "error_limit",
 ];
 

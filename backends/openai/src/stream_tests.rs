@@ -301,13 +301,7 @@ struct Dress {
 
 fn dress() -> impl Strategy<Value = Dress> {
     let befores = [
-        "",
-        ": ping\n",
-        "event: message\n",
-        "id: 7\nretry: 10\n",
-        "x: y\n",
-        ":\n\n",
-        "\n\n",
+        "", ": ping\n", "event: message\n", "id: 7\nretry: 10\n", "x: y\n", ":\n\n", "\n\n",
         "data: : wait\n\n",
     ];
     let parts = (

@@ -36,16 +36,9 @@ pub(crate) fn read_json(path: &Path) -> Result<Value, Error> {
 
 /// Files beside the weights that can change an answer.
 const COMPANIONS: [&str; 10] = [
-    "chat_template.jinja",
-    "chat_template.json",
-    "config.json",
-    "generation_config.json",
-    "preprocessor_config.json",
-    "processor_config.json",
-    "special_tokens_map.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "video_preprocessor_config.json",
+    "chat_template.jinja", "chat_template.json", "config.json", "generation_config.json",
+    "preprocessor_config.json", "processor_config.json", "special_tokens_map.json", "tokenizer.json",
+    "tokenizer_config.json", "video_preprocessor_config.json",
 ];
 
 /// SHA-256 over those of a model folder, in hex.

@@ -18,17 +18,8 @@ const GROUPINGS: [Grouping; 4] = [
     Grouping {
         title: "Length of the video",
         labels: &[
-            "under 15 s",
-            "15 to 30 s",
-            "30 s to 1 min",
-            "1 to 2 min",
-            "2 to 5 min",
-            "5 to 10 min",
-            "10 to 20 min",
-            "20 to 30 min",
-            "30 to 60 min",
-            "1 to 2 h",
-            "2 h and more",
+            "under 15 s", "15 to 30 s", "30 s to 1 min", "1 to 2 min", "2 to 5 min", "5 to 10 min",
+            "10 to 20 min", "20 to 30 min", "30 to 60 min", "1 to 2 h", "2 h and more",
         ],
         group: |record| video_length(record).map(length),
     },
@@ -115,12 +106,7 @@ mod tests {
         assert_eq!(
             [0.0, 14.9, 15.0, 59.9, 60.0, 1800.0, 9000.0].map(of),
             [
-                "under 15 s",
-                "under 15 s",
-                "15 to 30 s",
-                "30 s to 1 min",
-                "1 to 2 min",
-                "30 to 60 min",
+                "under 15 s", "under 15 s", "15 to 30 s", "30 s to 1 min", "1 to 2 min", "30 to 60 min",
                 "2 h and more"
             ]
         );

@@ -36,14 +36,7 @@ pub(crate) fn majority<'a>(answers: &[Option<&'a str>]) -> Option<&'a str> {
 
 /// Columns of [`per_sample`].
 const COLUMNS: [&str; 9] = [
-    "sample",
-    "video",
-    "gold",
-    "gold_text",
-    "chosen",
-    "score",
-    "prompt_tokens",
-    "completion_tokens",
+    "sample", "video", "gold", "gold_text", "chosen", "score", "prompt_tokens", "completion_tokens",
     "seconds",
 ];
 

@@ -17,17 +17,8 @@ use crate::training::Training;
 
 /// Columns of the samples that comparisons need.
 const COMPARED: [&str; 11] = [
-    "sample",
-    "video",
-    "gold",
-    "gold_text",
-    "chosen",
-    "score",
-    "own_score",
-    "counted",
-    "prompt_tokens",
-    "completion_tokens",
-    "seconds",
+    "sample", "video", "gold", "gold_text", "chosen", "score", "own_score", "counted", "prompt_tokens",
+    "completion_tokens", "seconds",
 ];
 
 /// What a report needs of a run once its records are gone.

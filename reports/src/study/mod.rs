@@ -160,18 +160,8 @@ const SERIES: [&str; 6] = ["f_tau", "compliance", "kappa", "tool_success", "rewa
 /// What the table of steps has beside them: the reward and its parts, groups that were asked and not trained on, how far the
 /// model went, and where its turns keep the form.
 const MORE_SERIES: [&str; 12] = [
-    "reward",
-    "reward_tool",
-    "groups_dropped",
-    "behaviour_weight",
-    "kl",
-    "length",
-    "generated_tokens",
-    "think_opens",
-    "think_closes",
-    "tag_follows",
-    "call_closes",
-    "answer_closes",
+    "reward", "reward_tool", "groups_dropped", "behaviour_weight", "kl", "length", "generated_tokens",
+    "think_opens", "think_closes", "tag_follows", "call_closes", "answer_closes",
 ];
 
 impl Study {

@@ -210,12 +210,7 @@ mod tests {
             ..Source::model("a/b", "main").unwrap()
         };
         let all = files(&[
-            "a_2.zip",
-            "a_1.zip",
-            "rows.parquet",
-            "videos.tar.part.ab",
-            "videos.tar.part.aa",
-            "deep/a_3.zip",
+            "a_2.zip", "a_1.zip", "rows.parquet", "videos.tar.part.ab", "videos.tar.part.aa", "deep/a_3.zip",
         ]);
         let selection = source.select(&all, Only::Everything, "a/b", "c").unwrap();
         let archives: Vec<(&str, usize)> =
@@ -233,10 +228,7 @@ mod tests {
     fn folders_of_a_model_and_weights_beside_safetensors_are_left() {
         let source = Source::model("a/b", "main").unwrap();
         let all = files(&[
-            "config.json",
-            "model.safetensors",
-            "pytorch_model.bin",
-            "original/consolidated.pth",
+            "config.json", "model.safetensors", "pytorch_model.bin", "original/consolidated.pth",
             "sub/x.json",
         ]);
         let selection = source.select(&all, Only::Everything, "a/b", "c").unwrap();

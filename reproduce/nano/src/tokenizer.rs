@@ -15,12 +15,7 @@ use crate::{WorldError, protocol};
 
 /// Control tokens, left out of decoded text.
 pub(crate) const SPECIAL: [&str; 7] = [
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|image_pad|>",
+    "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>",
     "<|video_pad|>",
 ];
 /// Tags that are one token and part of the text, as in Qwen3.
@@ -101,10 +96,7 @@ fn protocol_texts() -> Vec<String> {
     let force = protocol.force.values().map(|force| force.text.clone());
     let mut texts: Vec<String> = protocol.system.into_values().chain(force).collect();
     let templates = protocol.questions.values().chain([
-        &protocol.subtitles_block,
-        &protocol.crop_response,
-        &protocol.crop_error,
-        &protocol.call_error,
+        &protocol.subtitles_block, &protocol.crop_response, &protocol.crop_error, &protocol.call_error,
     ]);
     for template in templates {
         texts.extend(template.0.iter().filter_map(|piece| match piece {

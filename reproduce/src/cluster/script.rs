@@ -167,11 +167,7 @@ mod tests {
         let cpu = vec!["--partition=cpu".to_owned()];
         let options = Options { cpu, ..options("/data/my runs/50%/slurm", &["--partition=gpu"]) };
         let words = [
-            "/opt/paravt-bench",
-            "reproduce",
-            "--out",
-            "/data/my runs/shard-{element}",
-            "--shard",
+            "/opt/paravt-bench", "reproduce", "--out", "/data/my runs/shard-{element}", "--shard",
             "{element}/4",
         ];
         insta::assert_snapshot!("array", script(&job(&words, Some(4)), &options));
@@ -184,16 +180,7 @@ mod tests {
     fn words_reach_the_program_as_they_are() {
         let folder = tempfile::tempdir().unwrap();
         let words = [
-            "printf",
-            "%s\\n",
-            "a b",
-            "$HOME",
-            "`id`",
-            "it's",
-            "\"",
-            "{element}/{element}",
-            "*",
-            "",
+            "printf", "%s\\n", "a b", "$HOME", "`id`", "it's", "\"", "{element}/{element}", "*", "",
             "x{element}y z",
         ];
         let path = folder.path().join("job.sbatch");

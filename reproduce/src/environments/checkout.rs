@@ -9,13 +9,7 @@ use crate::environments::{Error, Layout, io, lock, remove, replace};
 
 /// Settings of git that a user's own would change the files with, or run programs by.
 const PLAIN: [&str; 8] = [
-    "-c",
-    "core.autocrlf=false",
-    "-c",
-    "core.hooksPath=/dev/null",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
+    "-c", "core.autocrlf=false", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c",
     "advice.detachedHead=false",
 ];
 
@@ -91,12 +85,7 @@ impl Release {
             (
                 "git fetch",
                 quiet(git(&[
-                    "fetch",
-                    "--filter=blob:none",
-                    "--depth=1",
-                    "--no-tags",
-                    "origin",
-                    &self.commit,
+                    "fetch", "--filter=blob:none", "--depth=1", "--no-tags", "origin", &self.commit,
                 ])),
             ),
             ("git checkout", quiet(git(&["checkout", "--quiet", "--detach", &self.commit]))),

@@ -79,12 +79,9 @@ impl Environment {
         if self.packages.is_empty() {
             if !self.first.is_empty() {
                 let first = self.first_pass(layout).display().to_string();
-                let first = install().args(&self.first_arguments).args([
-                    "--constraints",
-                    &lock,
-                    "--requirements",
-                    &first,
-                ]);
+                let first = install()
+                    .args(&self.first_arguments)
+                    .args(["--constraints", &lock, "--requirements", &first]);
                 steps.push(("uv pip install, first pass", first));
             }
             let all = install().args(["--no-build-isolation", "--requirements", &lock]);

@@ -16,17 +16,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 const GRACE: Duration = Duration::from_secs(5);
 /// Variables that would point git, uv or Python at another repository or environment.
 const UNSET: [&str; 12] = [
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_NAMESPACE",
-    "VIRTUAL_ENV",
-    "CONDA_PREFIX",
-    "PYTHONPATH",
-    "PYTHONHOME",
-    "PYTHONSTARTUP",
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_NAMESPACE", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP",
     "UV_PROJECT_ENVIRONMENT",
 ];
 
@@ -130,13 +121,8 @@ fn hint(tail: &str) -> &'static str {
     if has(&["No space left on device", "os error 28", "Disk quota exceeded", "os error 122"]) {
         " (the disk is full: make room below --out and run the command again)"
     } else if has(&[
-        "Could not resolve host",
-        "dns error",
-        "Failed to connect",
-        "Connection refused",
-        "client error (Connect)",
-        "Network is unreachable",
-        "Network connectivity is disabled",
+        "Could not resolve host", "dns error", "Failed to connect", "Connection refused",
+        "client error (Connect)", "Network is unreachable", "Network connectivity is disabled",
         "error sending request",
     ]) {
         " (the network does not answer: check the connection and the proxy, and run the command again)"

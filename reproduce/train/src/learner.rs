@@ -30,19 +30,9 @@ pub use scorer::Scorer;
 /// Files beside the weights that a model folder may have. A checkpoint takes over those of the model that the
 /// training began with.
 const COMPANIONS: [&str; 14] = [
-    "config.json",
-    "config.5.0.0.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.json",
-    "merges.txt",
-    "added_tokens.json",
-    "special_tokens_map.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "preprocessor_config.json",
-    "video_preprocessor_config.json",
+    "config.json", "config.5.0.0.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+    "vocab.json", "merges.txt", "added_tokens.json", "special_tokens_map.json", "chat_template.jinja",
+    "chat_template.json", "preprocessor_config.json", "video_preprocessor_config.json",
     "processor_config.json",
 ];
 /// The weights of a checkpoint.

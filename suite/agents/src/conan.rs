@@ -122,17 +122,8 @@ const MAX_WORDS: usize = 10;
 const LETTERS: std::ops::RangeInclusive<char> = 'A'..='L';
 /// Openings that are taken out of an answer, in this order (`extract_characters`).
 const OPENINGS: [&str; 12] = [
-    "The best answer is",
-    "The correct answer is",
-    "The answer is",
-    "The answer",
-    "The best option is",
-    "The correct option is",
-    "Best answer:",
-    "Best option:",
-    "Answer:",
-    "Option:",
-    "The correct answer",
+    "The best answer is", "The correct answer is", "The answer is", "The answer", "The best option is",
+    "The correct option is", "Best answer:", "Best option:", "Answer:", "Option:", "The correct answer",
     "The correct option",
 ];
 

@@ -333,11 +333,8 @@ mod tests {
         let shown = Action::Frames(vec![11, 22, 33, 44, 55, 66, 77, 89]);
         assert_eq!(read("choose frames between 10 and 90"), shown);
         for refused in [
-            "choose frames between 10 and 300",
-            "choose frames between 10 and 18",
-            "get frame number at time 1:2:3",
-            "get frame number at time 90",
-            "look",
+            "choose frames between 10 and 300", "choose frames between 10 and 18",
+            "get frame number at time 1:2:3", "get frame number at time 90", "look",
         ] {
             assert_eq!(read(refused), Action::Refused, "{refused}");
         }

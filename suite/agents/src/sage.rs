@@ -16,8 +16,7 @@ pub(crate) const AGENT: Agent = Agent { reference: None, releases: &[&RELEASE] }
 const CONTEXT: &str = "sage/prompts/sage/context_vlm.txt";
 /// Tools in the order in which the model reads of them: those that need no other service.
 const TOOLS: [&str; 3] = [
-    "sage/src/functions/tools/extract.py",
-    "sage/src/functions/tools/reason.py",
+    "sage/src/functions/tools/extract.py", "sage/src/functions/tools/reason.py",
     "sage/src/functions/tools/temporal.py",
 ];
 

@@ -59,13 +59,8 @@ impl Scorer for VideoChatR1 {
 const LETTERS: std::ops::RangeInclusive<char> = 'A'..='G';
 /// Openings that are taken out of an answer; the last is two that the release joins for want of a comma.
 const OPENINGS: [&str; 7] = [
-    "The best answer is",
-    "The correct answer is",
-    "The answer is",
-    "The answer",
-    "The best option is",
-    "The correct option is",
-    "Best answer:Best option:",
+    "The best answer is", "The correct answer is", "The answer is", "The answer", "The best option is",
+    "The correct option is", "Best answer:Best option:",
 ];
 
 /// Start and end in seconds: the last `N to N` or `N and N` anywhere in a reply (`parse_timestamp_output`).

@@ -54,16 +54,8 @@ fn flags(jail: &Jail, medium: Option<&Medium>) -> Vec<OsString> {
         |words: &[&dyn AsRef<OsStr>]| flags.extend(words.iter().map(|word| word.as_ref().to_owned()));
     for word in [
         // Python itself is process 1: when it ends, the kernel ends all of the namespace.
-        "--unshare-user",
-        "--unshare-pid",
-        "--as-pid-1",
-        "--unshare-net",
-        "--unshare-ipc",
-        "--unshare-uts",
-        "--unshare-cgroup-try",
-        "--die-with-parent",
-        "--new-session",
-        "--clearenv",
+        "--unshare-user", "--unshare-pid", "--as-pid-1", "--unshare-net", "--unshare-ipc", "--unshare-uts",
+        "--unshare-cgroup-try", "--die-with-parent", "--new-session", "--clearenv",
     ] {
         add(&[&word]);
     }

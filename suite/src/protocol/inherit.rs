@@ -179,14 +179,8 @@ fn check_loop(protocol: &Protocol, own: &Map<String, Value>) -> Result<(), Inval
         (&["force", "subagent_prompt", "subagent_response"], why)
     } else if protocol.tool.modes.is_empty() {
         let fields = &[
-            "force",
-            "crop_response",
-            "crop_error",
-            "call_error",
-            "subagent_prompt",
-            "subagent_response",
-            "video_path",
-            "chat_tools",
+            "force", "crop_response", "crop_error", "call_error", "subagent_prompt", "subagent_response",
+            "video_path", "chat_tools",
         ];
         (fields, "no mode offers the tool (tool.modes)")
     } else {

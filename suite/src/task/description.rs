@@ -92,21 +92,8 @@ struct Written {
 
 /// Names of the fields of [`Written`], to suggest one for a misspelt one.
 pub(super) const FIELDS: [&str; 15] = [
-    "name",
-    "title",
-    "expected_rows",
-    "paper_rows",
-    "expected_videos",
-    "metric",
-    "hub",
-    "layout",
-    "published",
-    "part_of_all",
-    "breakdowns",
-    "quirks",
-    "reported",
-    "images",
-    "doubtful",
+    "name", "title", "expected_rows", "paper_rows", "expected_videos", "metric", "hub", "layout",
+    "published", "part_of_all", "breakdowns", "quirks", "reported", "images", "doubtful",
 ];
 
 fn yes() -> bool {

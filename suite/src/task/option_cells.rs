@@ -90,23 +90,8 @@ mod tests {
     #[test]
     fn labels_are_read_in_the_signs_of_several_languages() {
         for text in [
-            "A. red",
-            "(A) red",
-            "A) red",
-            "A: red",
-            "[A] red",
-            "A、red",
-            "（A）red",
-            "A）red",
-            "Ａ．red",
-            "（Ａ） red",
-            "A：red",
-            "【A】red",
-            "「A」red",
-            "〔A〕red",
-            "［A］red",
-            "A。red",
-            " a) red ",
+            "A. red", "(A) red", "A) red", "A: red", "[A] red", "A、red", "（A）red", "A）red", "Ａ．red",
+            "（Ａ） red", "A：red", "【A】red", "「A」red", "〔A〕red", "［A］red", "A。red", " a) red ",
         ] {
             assert_eq!(without_letter(text, 'A'), Some("red"), "{text}");
             assert_eq!(without_letter(text, 'B'), None, "{text}");

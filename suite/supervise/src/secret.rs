@@ -7,16 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MASK: &str = "…";
 /// Words in the name of a variable that holds one.
 const SECRET: [&str; 10] = [
-    "TOKEN",
-    "KEY",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
-    "PASS",
-    "PWD",
-    "CREDENTIAL",
-    "CREDENTIALS",
+    "TOKEN", "KEY", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASS", "PWD", "CREDENTIAL", "CREDENTIALS",
 ];
 /// Ends of such words.
 const SECRET_END: [&str; 5] = ["PASSWORD", "PASSWD", "SECRET", "TOKEN", "APIKEY"];
@@ -267,25 +258,13 @@ mod tests {
     #[test]
     fn names_of_variables_that_hold_secrets() {
         for name in [
-            "HF_TOKEN",
-            "OPENAI_API_KEY",
-            "LLM_JUDGE_API_KEY",
-            "wandb_api_key",
-            "PGPASSWORD_SECRET",
-            "AWS_SECRET_ACCESS_KEY",
-            "PGPASSWORD",
-            "DB_PWD",
-            "APIKEY",
+            "HF_TOKEN", "OPENAI_API_KEY", "LLM_JUDGE_API_KEY", "wandb_api_key", "PGPASSWORD_SECRET",
+            "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "DB_PWD", "APIKEY",
         ] {
             assert_eq!(variable(name, "abc"), format!("{name}=…"));
         }
         for name in [
-            "TOKENIZERS_PARALLELISM",
-            "HF_TOKEN_PATH",
-            "PATH",
-            "PYTHONHASHSEED",
-            "SSL_KEY_FILE",
-            "MONKEY",
+            "TOKENIZERS_PARALLELISM", "HF_TOKEN_PATH", "PATH", "PYTHONHASHSEED", "SSL_KEY_FILE", "MONKEY",
             "PWD",
         ] {
             assert_eq!(variable(name, "abc"), format!("{name}=abc"));

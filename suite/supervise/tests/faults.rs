@@ -60,14 +60,7 @@ fn zombies_that_nobody_waits_for_do_not_keep_a_stop_waiting() {
     let name = "zombies_that_nobody_waits_for_do_not_keep_a_stop_waiting";
     let mut outer = Program::new("timeout");
     outer.args([
-        "--signal=KILL",
-        "60",
-        "unshare",
-        "--user",
-        "--map-root-user",
-        "--pid",
-        "--fork",
-        "--kill-child",
+        "--signal=KILL", "60", "unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child",
     ]);
     outer.arg("--mount-proc").arg(std::env::current_exe().unwrap());
     let output = outer.args(["--include-ignored", "--exact", name]).env(INSIDE, "1").output().unwrap();

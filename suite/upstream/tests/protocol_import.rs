@@ -266,11 +266,7 @@ fn hostile_checkout(config: &str, marker: &Path) -> tempfile::TempDir {
     for folder in ["hooks", ".git/hooks"] {
         std::fs::create_dir_all(dir.path().join(folder)).unwrap();
         for hook in [
-            "post-checkout",
-            "post-index-change",
-            "pre-commit",
-            "reference-transaction",
-            "fsmonitor-watchman",
+            "post-checkout", "post-index-change", "pre-commit", "reference-transaction", "fsmonitor-watchman",
         ] {
             let path = dir.path().join(folder).join(hook);
             std::fs::write(&path, format!("#!/bin/sh\ntouch {marker}\n")).unwrap();

@@ -422,20 +422,9 @@ fn keys(value: &Value) -> Vec<String> {
 
 /// Splits of which no copy of the published options is known.
 const NOT_PINNED: [&str; 14] = [
-    "video_holmes",
-    "videomme_v2",
-    "videomme_v2_wsub",
-    "video_mmmu_perception",
-    "video_mmmu_comprehension",
-    "video_mmmu_adaptation",
-    "vstar",
-    "hrbench_4k",
-    "hrbench_8k",
-    "extremewhen",
-    "timescope",
-    "timelens_charades",
-    "timelens_activitynet",
-    "timelens_qvhighlights",
+    "video_holmes", "videomme_v2", "videomme_v2_wsub", "video_mmmu_perception", "video_mmmu_comprehension",
+    "video_mmmu_adaptation", "vstar", "hrbench_4k", "hrbench_8k", "extremewhen", "timescope",
+    "timelens_charades", "timelens_activitynet", "timelens_qvhighlights",
 ];
 
 /// Every other split's samples are pinned under every profile.

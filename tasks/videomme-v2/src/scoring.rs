@@ -23,17 +23,8 @@ impl Scorer for FirstCapital {
 
 /// Texts that are deleted before, one after the other and wherever they stand.
 const PREFIXES: [&str; 11] = [
-    "Final Answer:",
-    "The best answer is",
-    "The correct answer is",
-    "The answer is",
-    "The answer",
-    "The best option is",
-    "The correct option is",
-    "Best answer:",
-    "Best option:",
-    "Answer:",
-    "Option:",
+    "Final Answer:", "The best answer is", "The correct answer is", "The answer is", "The answer",
+    "The best option is", "The correct option is", "Best answer:", "Best option:", "Answer:", "Option:",
 ];
 
 fn first_capital(text: &str) -> Option<char> {

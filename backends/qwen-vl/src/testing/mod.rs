@@ -86,6 +86,19 @@ impl Reference {
 
     /// Compares every stage of every case of every model; `ops` makes the engine's arithmetic in f32.
     pub fn compare<O: Ops>(&self, ops: impl Fn() -> O + Copy + Send + 'static) {
+        self.compare_arithmetic(ops);
+        self.compare_orders(ops);
+    }
+
+    /// Compares answers to prompts read in the orders that an engine may take, whatever computes them.
+    pub fn compare_orders<O: Ops>(&self, ops: impl Fn() -> O + Copy + Send + 'static) {
+        for folder in self.models() {
+            orders(&folder, &self.cases(&folder), ops);
+        }
+    }
+
+    /// Compares every stage, and answers alone and in a batch.
+    pub fn compare_arithmetic<O: Ops>(&self, ops: impl Fn() -> O + Copy + Send + 'static) {
         for folder in self.models() {
             let cases = self.cases(&folder);
             stages(&folder, &cases, ops());
@@ -160,6 +173,17 @@ fn squares(a: &[f32], b: &[f32]) -> f64 {
 impl Case {
     fn conversation(&self) -> Vec<Message> {
         parse_conversation(&self.messages).expect("a conversation")
+    }
+
+    /// Compares an answer with the recorded one.
+    fn check(&self, folder: &Path, way: &str, found: &Completion) {
+        let label = format!("{} {} {way}", folder.file_name().unwrap_or_default().display(), self.name);
+        assert_eq!(found.token_ids.as_deref(), Some(self.generated.as_slice()), "{label}");
+        close(&label, found.logprobs.as_deref().expect("logprobs"), &self.logprobs, 1e-4);
+        assert_eq!(found.text, self.answer, "{label}");
+        assert!(found.first_token.is_some_and(|first| first <= found.latency), "{label}: {found:?}");
+        let stopped = self.generated.len() < 64;
+        assert_eq!(found.finish_reason == Some(FinishReason::Stop), stopped, "{label}");
     }
 }
 
@@ -272,48 +296,42 @@ fn run<O: Ops>(
     (hidden.expect("at least one pass"), cache)
 }
 
-/// Greedy answers: alone, after each other (with prefix reuse) and all at once (in a batch).
-fn answers<O: Ops>(folder: &Path, cases: &[Case], ops: impl Fn() -> O + Copy + Send + 'static) {
+/// An engine of a folder.
+fn start<O: Ops>(folder: &Path, pass: PassLimits, ops: impl Fn() -> O + Send + 'static) -> Engine {
     let options = Options {
         precision: Precision::F32,
         memory: 1 << 30,
         narrow_weights: true,
         // The peer's version.
         video_rule: VideoRule::Transformers5,
+        pass,
         ..Options::new(folder.to_owned())
     };
-    let start_with = |pass| {
-        let options = Options { pass, ..options.clone() };
-        Engine::start("test", options, move |_| Ok(ops())).expect("an engine")
-    };
-    let start = || start_with(PassLimits::CPU);
-    let check = |way: &str, case: &Case, found: &Completion| {
-        let label = format!("{} {} {way}", folder.file_name().unwrap_or_default().display(), case.name);
-        assert_eq!(found.token_ids.as_deref(), Some(case.generated.as_slice()), "{label}");
-        close(&label, found.logprobs.as_deref().expect("logprobs"), &case.logprobs, 1e-4);
-        assert_eq!(found.text, case.answer, "{label}");
-        assert!(found.first_token.is_some_and(|first| first <= found.latency), "{label}: {found:?}");
-        let stopped = case.generated.len() < 64;
-        assert_eq!(found.finish_reason == Some(FinishReason::Stop), stopped, "{label}");
-    };
+    Engine::start("test", options, move |_| Ok(ops())).expect("an engine")
+}
+
+/// Greedy answers alone and all at once (in a batch).
+fn answers<O: Ops>(folder: &Path, cases: &[Case], ops: impl Fn() -> O + Copy + Send + 'static) {
     for case in cases {
-        let alone = start();
-        check("alone", case, &block_on(&alone, case));
+        case.check(folder, "alone", &block_on(&start(folder, PassLimits::CPU, ops), case));
     }
-    let engine = start();
-    for case in cases.iter().chain(cases) {
-        check("after others", case, &block_on(&engine, case));
-    }
-    // Prompts in many passes, frames one by one.
-    let engine = start_with(PassLimits { tokens: 7, patches: 1, ..PassLimits::CPU });
-    for case in cases {
-        check("in short passes", case, &block_on(&engine, case));
-    }
-    let engine = start();
+    let engine = start(folder, PassLimits::CPU, ops);
     let requests: Vec<Request> = cases.iter().map(request).collect();
     let together = futures::future::join_all(requests.iter().map(|request| engine.complete(request)));
     for (case, found) in cases.iter().zip(futures::executor::block_on(together)) {
-        check("in a batch", case, &found.expect("an answer"));
+        case.check(folder, "in a batch", &found.expect("an answer"));
+    }
+}
+
+/// Greedy answers after each other, with prefix reuse, and with prompts in many passes, frames one by one.
+fn orders<O: Ops>(folder: &Path, cases: &[Case], ops: impl Fn() -> O + Copy + Send + 'static) {
+    let engine = start(folder, PassLimits::CPU, ops);
+    for case in cases.iter().chain(cases) {
+        case.check(folder, "after others", &block_on(&engine, case));
+    }
+    let engine = start(folder, PassLimits { tokens: 7, patches: 1, ..PassLimits::CPU }, ops);
+    for case in cases {
+        case.check(folder, "in short passes", &block_on(&engine, case));
     }
 }
 

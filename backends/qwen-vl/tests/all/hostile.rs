@@ -105,10 +105,7 @@ fn pipes_in_the_place_of_files_are_refused_and_not_waited_for() {
     std::thread::spawn(move || {
         let folder = tempfile::tempdir().unwrap();
         for name in [
-            "config.json",
-            "tokenizer.json",
-            "chat_template.jinja",
-            "model.safetensors",
+            "config.json", "tokenizer.json", "chat_template.jinja", "model.safetensors",
             "preprocessor_config.json",
         ] {
             let made = std::process::Command::new("mkfifo").arg(folder.path().join(name)).status().unwrap();

@@ -12,20 +12,8 @@ use super::values::{Placed, number, text, texts};
 
 /// Fields that are not a metric.
 const FIELDS: [&str; 14] = [
-    "doc_id",
-    "doc",
-    "target",
-    "arguments",
-    "resps",
-    "filtered_resps",
-    "filter",
-    "metrics",
-    "doc_hash",
-    "prompt_hash",
-    "target_hash",
-    "input",
-    "token_counts",
-    "submission",
+    "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
+    "prompt_hash", "target_hash", "input", "token_counts", "submission",
 ];
 /// Names of the answer that a metric took, and of the gold it compared it with.
 const PREDICTIONS: [&str; 4] = ["pred_answer", "parsed_pred", "pred", "prediction"];
@@ -33,14 +21,8 @@ const PREDICTIONS: [&str; 4] = ["pred_answer", "parsed_pred", "pred", "predictio
 const VIDEOS: [&str; 6] = ["videoID", "video_id", "video", "video_path", "video_name", "videoId"];
 /// Labels that lmms-eval's video tasks write beside a metric.
 const LABELS: [&str; 8] = [
-    "duration",
-    "duration_group",
-    "category",
-    "sub_category",
-    "task_category",
-    "task_type",
-    "question_category",
-    "domain",
+    "duration", "duration_group", "category", "sub_category", "task_category", "task_type",
+    "question_category", "domain",
 ];
 
 /// Whether a row is one of theirs.

@@ -153,10 +153,8 @@ mod tests {
         assert_eq!(
             overrides(Settings::vanilla())[4..],
             [
-                "paravt.constrained.think_prefix=false",
-                "paravt.constrained.answer_suffix=false",
-                "paravt.gating.nframes_gating=false",
-                "paravt.anchoring.weight=0.0"
+                "paravt.constrained.think_prefix=false", "paravt.constrained.answer_suffix=false",
+                "paravt.gating.nframes_gating=false", "paravt.anchoring.weight=0.0"
             ]
         );
         let small = overrides(Settings { trainers: 2, prompts: 4, ..Settings::default() });

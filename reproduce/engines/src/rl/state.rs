@@ -17,12 +17,8 @@ const LAST: usize = 2;
 const STATE: &str = "recover_checkpoint";
 /// Files of [`INFO`] that AReaL reads when it recovers.
 const INFO_FILES: [&str; 6] = [
-    "step_info.json",
-    "saver_info.json",
-    "evaluator_info.json",
-    "stats_logger_info.json",
-    "checkpoint_info.json",
-    "dataloader_info.pkl",
+    "step_info.json", "saver_info.json", "evaluator_info.json", "stats_logger_info.json",
+    "checkpoint_info.json", "dataloader_info.pkl",
 ];
 /// Where the state belongs to; written after it.
 const INFO: &str = "recover_info";

@@ -19,12 +19,7 @@ pub use settings::Settings;
 
 /// Rows in the order of the release's manifest: they are shuffled with a fixed seed, so the order counts.
 const ROWS: [&str; 7] = [
-    "geminicot_4k8",
-    "selftrace_15k3",
-    "tvg_6k3",
-    "museg_2k5",
-    "charades_12k4",
-    "longvideoreason_5k2",
+    "geminicot_4k8", "selftrace_15k3", "tvg_6k3", "museg_2k5", "charades_12k4", "longvideoreason_5k2",
     "videor1_50k",
 ];
 

@@ -92,17 +92,8 @@ fn zip_members_that_leave_the_folder_are_refused_and_the_rest_arrives() {
     assert_eq!(
         members,
         [
-            "../escaped.txt",
-            "..\\windows.txt",
-            "/absolute.txt",
-            "C:\\drive.txt",
-            "device",
-            "encrypted.txt",
-            "good/../../escaped.txt",
-            "nowhere",
-            "nul\0.txt",
-            "out",
-            "up"
+            "../escaped.txt", "..\\windows.txt", "/absolute.txt", "C:\\drive.txt", "device", "encrypted.txt",
+            "good/../../escaped.txt", "nowhere", "nul\0.txt", "out", "up"
         ]
     );
 }
@@ -391,13 +382,7 @@ fn tar_members_that_leave_the_folder_are_refused_and_the_rest_arrives() {
     assert_eq!(
         members,
         [
-            "../escaped",
-            "/absolute",
-            "../folder",
-            "videos/out",
-            "videos/linked",
-            "videos/hard",
-            "pipe",
+            "../escaped", "/absolute", "../folder", "videos/out", "videos/linked", "videos/hard", "pipe",
             "device"
         ]
     );

@@ -30,11 +30,8 @@ impl World {
         }
         std::os::unix::fs::symlink("../elsewhere", media.join("museg/link")).unwrap();
         for file in [
-            "longvt_source/videor1_0.mp4",
-            "longvt_source/videor1_1.mp4",
-            "longvt_source/p_1.png",
-            "selfqa/ünï/b.mp4",
-            "elsewhere/c.mp4",
+            "longvt_source/videor1_0.mp4", "longvt_source/videor1_1.mp4", "longvt_source/p_1.png",
+            "selfqa/ünï/b.mp4", "elsewhere/c.mp4",
         ] {
             std::fs::write(media.join(file), file).unwrap();
         }

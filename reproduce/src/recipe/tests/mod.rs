@@ -234,23 +234,11 @@ fn media_that_are_allowed_to_be_missing_are_a_deviation() {
 #[test]
 fn stages_keep_their_names() {
     let expected = [
-        "base-421a56789cf7",
-        "world-92290bc053ee",
-        "data-e1060842add0",
-        "sft-c8ae96398781",
-        "rl-c15e4637447a",
-        "grpo-88e3181c9940",
-        "no-think-prefix-623a16b7c002",
-        "no-anchoring-6ebc999f1344",
-        "no-gating-423c93de31c8",
-        "pyvision-e2e487ab15f4",
-        "with-tool-5208d2564b06",
-        "no-tool-0c80f4f3272d",
-        "sequential-ba2d9ba9a12b",
-        "sft-with-tool-bf4c04b56c7e",
-        "sft-no-tool-009c89805b61",
-        "grpo-with-tool-6e92d633ad7d",
-        "pyvision-with-tool-e7c5f8b8a005",
+        "base-421a56789cf7", "world-92290bc053ee", "data-e1060842add0", "sft-c8ae96398781",
+        "rl-c15e4637447a", "grpo-88e3181c9940", "no-think-prefix-623a16b7c002", "no-anchoring-6ebc999f1344",
+        "no-gating-423c93de31c8", "pyvision-e2e487ab15f4", "with-tool-5208d2564b06", "no-tool-0c80f4f3272d",
+        "sequential-ba2d9ba9a12b", "sft-with-tool-bf4c04b56c7e", "sft-no-tool-009c89805b61",
+        "grpo-with-tool-6e92d633ad7d", "pyvision-with-tool-e7c5f8b8a005",
     ];
     assert_eq!(folders(&graph("paravt-nano-study", &GraphOptions { full: true, ..out() })), expected);
 }

@@ -61,31 +61,11 @@ const LETTERS: std::ops::RangeInclusive<char> = 'A'..='H';
 
 /// Words that an answer follows: a letter anywhere behind their first occurrence counts.
 const PHRASES: [&str; 25] = [
-    "the answer is",
-    "answer is",
-    "the correct answer is",
-    "correct answer is",
-    "the answer",
-    "answer",
-    "correct answer",
-    "the correct answer",
-    "the best answer is",
-    "best answer is",
-    "the best answer",
-    "best answer",
-    "the option is",
-    "option is",
-    "the correct option is",
-    "correct option is",
-    "the choice is",
-    "choice is",
-    "the correct choice is",
-    "correct choice is",
-    "i choose",
-    "i select",
-    "i pick",
-    "my answer is",
-    "my choice is",
+    "the answer is", "answer is", "the correct answer is", "correct answer is", "the answer", "answer",
+    "correct answer", "the correct answer", "the best answer is", "best answer is", "the best answer",
+    "best answer", "the option is", "option is", "the correct option is", "correct option is",
+    "the choice is", "choice is", "the correct choice is", "correct choice is", "i choose", "i select",
+    "i pick", "my answer is", "my choice is",
 ];
 
 /// The letter of an answer (`parse_mcq`): that of the best form, and of its forms the earliest.

@@ -445,16 +445,8 @@ fn questions(texts: &Texts) -> Result<(BTreeMap<String, Template>, Template), Im
 /// What the tool refuses, by the names of its texts here. A file that cannot be opened has no overview, either: nothing is
 /// asked about it.
 const ERRORS: [&str; 10] = [
-    "path_missing",
-    "start_missing",
-    "end_missing",
-    "path_empty",
-    "negative",
-    "reversed",
-    "not_found",
-    "behind",
-    "too_long",
-    "failed",
+    "path_missing", "start_missing", "end_missing", "path_empty", "negative", "reversed", "not_found",
+    "behind", "too_long", "failed",
 ];
 
 /// The tool as FastMCP 1.13 declares it and clients of the chat API send it.

@@ -287,13 +287,8 @@ fn the_kernel_says_so() {
     let process = Path::new("/proc").join(episode.process_id().unwrap().to_string());
     let status = std::fs::read_to_string(process.join("status")).unwrap();
     for line in [
-        "CapInh:\t0000000000000000",
-        "CapPrm:\t0000000000000000",
-        "CapEff:\t0000000000000000",
-        "CapBnd:\t0000000000000000",
-        "CapAmb:\t0000000000000000",
-        "NoNewPrivs:\t1",
-        "Seccomp:\t2",
+        "CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000",
+        "CapBnd:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2",
     ] {
         assert!(status.contains(line), "{line} in {status}");
     }

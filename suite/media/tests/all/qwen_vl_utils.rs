@@ -11,25 +11,9 @@ use serde_json::{Value, json};
 
 /// Every kind of file that the reader has to take.
 const VIDEOS: [&str; 19] = [
-    "bframes.mkv",
-    "bt709.mp4",
-    "editlist.mp4",
-    "fullrange.mp4",
-    "h264.mp4",
-    "hevc.mp4",
-    "large.mp4",
-    "mpeg4.avi",
-    "nocues.mkv",
-    "odd.mp4",
-    "one.mp4",
-    "opengop.mp4",
-    "rotated.mp4",
-    "short.mp4",
-    "tenbit.mp4",
-    "truncated.mp4",
-    "upsidedown.mp4",
-    "vfr.mp4",
-    "vp9.webm",
+    "bframes.mkv", "bt709.mp4", "editlist.mp4", "fullrange.mp4", "h264.mp4", "hevc.mp4", "large.mp4",
+    "mpeg4.avi", "nocues.mkv", "odd.mp4", "one.mp4", "opengop.mp4", "rotated.mp4", "short.mp4", "tenbit.mp4",
+    "truncated.mp4", "upsidedown.mp4", "vfr.mp4", "vp9.webm",
 ];
 
 const X264: &str = "-c:v libx264 -preset veryfast -pix_fmt yuv420p";

@@ -76,15 +76,7 @@ fn read(reply: &Reply) -> Option<(f64, &'static str)> {
 /// The number of the answer key, or of the only value that is one.
 fn in_json(value: &Value) -> Option<f64> {
     const KEYS: [&str; 10] = [
-        "answer",
-        "finalanswer",
-        "count",
-        "total",
-        "number",
-        "value",
-        "result",
-        "prediction",
-        "distance",
+        "answer", "finalanswer", "count", "total", "number", "value", "result", "prediction", "distance",
         "size",
     ];
     match value {
@@ -102,16 +94,7 @@ fn in_json(value: &Value) -> Option<f64> {
             }
             /// Keys of numbers about the reply or the video.
             const OTHER: [&str; 10] = [
-                "confidence",
-                "score",
-                "prob",
-                "frame",
-                "code",
-                "error",
-                "status",
-                "time",
-                "second",
-                "index",
+                "confidence", "score", "prob", "frame", "code", "error", "status", "time", "second", "index",
             ];
             let answer =
                 fields.iter().find(|(name, _)| matches!(key(name).as_str(), "answer" | "finalanswer"));

@@ -73,16 +73,8 @@ fn unescaped(text: &str) -> String {
 /// The text up to the token that ends a turn: what a model writes after it is a turn of its own making.
 fn first_turn(text: &str) -> &str {
     const ENDS: [&str; 10] = [
-        "<|im_end|>",
-        "<|endoftext|>",
-        "<|eot_id|>",
-        "<|end|>",
-        "</s>",
-        "\nQuestion:",
-        "\nUser:",
-        "\nHuman:",
-        "\nQ:",
-        "\n### Question",
+        "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end|>", "</s>", "\nQuestion:", "\nUser:", "\nHuman:",
+        "\nQ:", "\n### Question",
     ];
     let end = ENDS.iter().filter_map(|end| text.find(end)).filter(|&at| !text[..at].trim().is_empty()).min();
     pattern! { ROLE = r"(?i)^\s*(?:assistant|model|bot|gpt)\s*:\s*" }

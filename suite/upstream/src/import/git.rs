@@ -99,12 +99,7 @@ pub(super) fn clone(from: &str, into: &Path, cancel: &Cancel<'_>) -> Result<(), 
     }
     command.env("GIT_ALLOW_PROTOCOL", "https:http:ssh:git").env("GIT_TERMINAL_PROMPT", "0");
     command.args([
-        "-c",
-        "core.hooksPath=/dev/null",
-        "-c",
-        "core.fsmonitor=false",
-        "-c",
-        "transfer.bundleURI=false",
+        "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "transfer.bundleURI=false",
     ]);
     command.args(["clone", "--quiet", "--bare", "--template=", "--"]).args([from]).arg(into);
     output(command, CLONE_LIMIT, cancel).map(drop)

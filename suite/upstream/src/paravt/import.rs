@@ -45,22 +45,15 @@ pub static RELEASE: Release = Release {
         Text::python("subtitles", UTILS, 9781..9840).slots(&["subtitles"]),
         Text::python("option_line", UTILS, 11088..11109).slots(&["letter", "option"]),
         Text::python("videomme", UTILS, 8537..8603).slots(&["question", "options", "instruction"]),
-        Text::python("videomme_wsub", UTILS, 9955..10033).slots(&[
-            "subtitles_block",
-            "question",
-            "options",
-            "instruction",
-        ]),
+        Text::python("videomme_wsub", UTILS, 9955..10033)
+            .slots(&["subtitles_block", "question", "options", "instruction"]),
         Text::python("longvideobench", UTILS, 11471..11537).slots(&["question", "options", "instruction"]),
         Text::python("lvbench", UTILS, 12106..12140).slots(&["question", "instruction"]),
         Text::python("mlvu", UTILS, 13793..13859).slots(&["question", "options", "instruction"]),
         Text::python("mmvu", UTILS, 16165..16231).slots(&["question", "options", "instruction"]),
         Text::python("charades", UTILS, 17116..17617).slots(&["caption"]),
-        Text::python("subagent.prompt", SUBAGENT, 2530..3160).slots(&[
-            "start_clock",
-            "end_clock",
-            "duration",
-        ]),
+        Text::python("subagent.prompt", SUBAGENT, 2530..3160)
+            .slots(&["start_clock", "end_clock", "duration"]),
         Text::python("subagent.response", WORKFLOW, 22771..22827).slots(&["summary"]),
     ],
     make,

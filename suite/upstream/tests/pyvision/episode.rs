@@ -127,10 +127,7 @@ fn the_first_error_ends_an_episode_or_is_shown() {
     let (steps, progress, _) = play(&turns, FailedCalls::Answer, &short);
     let shown: Vec<String> = steps.iter().map(raw).collect();
     for (shown, message) in shown.iter().zip([
-        "raised: division by zero",
-        "neither",
-        "raised: late",
-        "raised: name 'x' is not defined",
+        "raised: division by zero", "neither", "raised: late", "raised: name 'x' is not defined",
         "raised: SystemExit",
     ]) {
         let wanted = format!("<interpreter>{message}</interpreter><|im_end|>");

@@ -10,32 +10,10 @@ const API_ERROR: &str = "API Error";
 
 /// What a phrase with the answer comes after.
 const INDICATORS: [&str; 26] = [
-    "could be ",
-    "so ",
-    "is ",
-    "thus ",
-    "therefore ",
-    "final ",
-    "answer ",
-    "result ",
-    "are ",
-    "in total ",
-    "total ",
-    "identify ",
-    "recognize ",
-    "calculated as ",
-    "counted as ",
-    "measured as ",
-    "observed as ",
-    "concluded as ",
-    "found to be ",
-    "equals ",
-    "determined to be ",
-    "number of ",
-    "value is ",
-    "adds up to ",
-    "have ",
-    "has ",
+    "could be ", "so ", "is ", "thus ", "therefore ", "final ", "answer ", "result ", "are ", "in total ",
+    "total ", "identify ", "recognize ", "calculated as ", "counted as ", "measured as ", "observed as ",
+    "concluded as ", "found to be ", "equals ", "determined to be ", "number of ", "value is ",
+    "adds up to ", "have ", "has ",
 ];
 
 /// The shortest phrase after an indicator of each line, in lower case; without one, the reply. `None` for no reply.

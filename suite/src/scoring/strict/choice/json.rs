@@ -10,32 +10,10 @@ use crate::scoring::strict::reply::plain;
 /// The answer key of an object, or of the only object of a list.
 pub(super) fn in_json(value: &Value, options: &Options) -> Said {
     const KEYS: [&str; 26] = [
-        "result",
-        "response",
-        "output",
-        "final",
-        "antwort",
-        "réponse",
-        "respuesta",
-        "resposta",
-        "answer",
-        "finalanswer",
-        "correctanswer",
-        "choice",
-        "finalchoice",
-        "option",
-        "correctoption",
-        "selected",
-        "selectedoption",
-        "selectedanswer",
-        "selectedchoice",
-        "prediction",
-        "predictedanswer",
-        "ans",
-        "letter",
-        "答案",
-        "选项",
-        "回答",
+        "result", "response", "output", "final", "antwort", "réponse", "respuesta", "resposta", "answer",
+        "finalanswer", "correctanswer", "choice", "finalchoice", "option", "correctoption", "selected",
+        "selectedoption", "selectedanswer", "selectedchoice", "prediction", "predictedanswer", "ans",
+        "letter", "答案", "选项", "回答",
     ];
     /// Beside an answer key: what must not contradict it.
     const TEXTS: [&str; 4] = ["text", "answertext", "optiontext", "content"];

@@ -133,15 +133,8 @@ mod tests {
             assert_eq!(arguments(code), [expected], "{code}");
         }
         for code in [
-            "f(1)",
-            "crop_video()",
-            "crop_video(x=[1, y])",
-            "f(x=1); g(x=2)",
-            "x = f(y=1)",
-            "f(x=01)",
-            "f(x for x in y, a=1)",
-            "\u{feff}f(x=1)",
-            "f(x=1)\0",
+            "f(1)", "crop_video()", "crop_video(x=[1, y])", "f(x=1); g(x=2)", "x = f(y=1)", "f(x=01)",
+            "f(x for x in y, a=1)", "\u{feff}f(x=1)", "f(x=1)\0",
         ] {
             assert_eq!(arguments(code), [""; 0], "{code}");
         }

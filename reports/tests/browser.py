@@ -142,7 +142,12 @@ def shown(driver) -> list:
 def tables(driver) -> dict:
     """A table in its three orders and filtered; the links to its file."""
     find = "document.querySelector('table[data-table=scores]')"
-    column = f"return [...{find}.tBodies[0].rows].map((row) => row.cells[2].textContent)"
+    # The scores below each split's title.
+    column = f"""const groups = [];
+        for (const row of {find}.tBodies[0].rows) {{
+          if (row.className === "span") groups.push([]); else groups.at(-1).push(row.cells[1].textContent);
+        }}
+        return groups"""
     button = driver.find_element(By.CSS_SELECTOR, "table[data-table=scores] th[data-column=score_percent] button")
     orders = [driver.execute_script(column)]
     for _ in range(3):
@@ -155,7 +160,7 @@ def tables(driver) -> dict:
     button.click()
     field = driver.find_element(By.CSS_SELECTOR, "section#scores .tools input")
     field.send_keys("lvbench")
-    left = driver.execute_script(f"return {find}.tBodies[0].rows.length")
+    left = driver.execute_script(f"return [...{find}.tBodies[0].rows].map((row) => row.className)")
     field.send_keys(Keys.BACKSPACE * 7)
     links = driver.execute_script("return [...document.querySelectorAll('a[href^=\\'tables/\\']')].map((a) => a.getAttribute('href'))")
     return {"orders": orders, "address": address, "sort": sort, "left": left, "links": sorted(set(links))}
@@ -282,7 +287,7 @@ def main() -> None:
         found["first_column"] = driver.execute_script("""
             const box = document.querySelector('section#scores table').closest('.scroll');
             box.scrollLeft = 200;
-            return box.querySelector('tbody th').getBoundingClientRect().left - box.getBoundingClientRect().left""")
+            return box.querySelector('tbody tr:not(.span) th').getBoundingClientRect().left - box.getBoundingClientRect().left""")
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False})
         if len(sys.argv) > 3:
             found["pair"] = pair(driver, url, sys.argv[3])

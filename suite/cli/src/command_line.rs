@@ -13,21 +13,8 @@ const MASK: &str = "…";
 
 /// Flags of free text that hold neither.
 const HARMLESS: [&str; 15] = [
-    "tasks",
-    "only",
-    "ids",
-    "shard",
-    "profile",
-    "mode",
-    "protocol",
-    "recipe",
-    "redo",
-    "until",
-    "serving",
-    "retry_errors",
-    "device",
-    "dtype",
-    "label",
+    "tasks", "only", "ids", "shard", "profile", "mode", "protocol", "recipe", "redo", "until", "serving",
+    "retry_errors", "device", "dtype", "label",
 ];
 
 /// The words of a command line without what may be a secret or name a machine.
@@ -181,11 +168,7 @@ mod tests {
             "--protocol=/home/me/mine.toml",
         ]);
         for word in [
-            "mlvu lvbench",
-            "--profile strict",
-            "--nframes 8",
-            "--temperature 0.5",
-            "--channel video",
+            "mlvu lvbench", "--profile strict", "--nframes 8", "--temperature 0.5", "--channel video",
             "--protocol mine.toml",
         ] {
             assert!(shown.contains(word), "`{word}` in {shown}");

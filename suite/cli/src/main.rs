@@ -16,11 +16,12 @@ mod limits;
 mod logging;
 mod progress;
 mod registry;
+mod short_help;
 mod signals;
 mod threads;
 mod thumbnails;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use threads::Workload;
 
 /// Printed below the commands; lines of at most 80 columns, since clap breaks them without their indent.
@@ -62,7 +63,7 @@ struct Cli {
 enum Command {
     /// Run a recipe: train, serve, evaluate and report, stage by stage.
     Reproduce(Box<commands::reproduce::Args>),
-    /// Show how far a recipe is: stages, times, errors, what to do next.
+    /// Show how far a recipe is, or runs: stages, times, errors, what to do next.
     Status(commands::status::Args),
     /// Evaluate a model on one or more splits.
     Run(Box<commands::run::Args>),
@@ -93,13 +94,16 @@ enum Command {
     /// Merge the shards of a run into one run directory.
     Merge(commands::merge::Args),
     /// Print the completion script of a shell.
+    #[command(hide = true)]
     Completions(commands::completions::Args),
     /// Write manual pages, one per command.
+    #[command(hide = true)]
     Man(commands::man::Args),
 }
 
 fn main() -> std::process::ExitCode {
-    let cli = Cli::parse();
+    let matches = short_help::shortened(Cli::command()).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     output::configure(cli.color, cli.quiet);
     logging::start(cli.verbose);
     let workload = match &cli.command {

@@ -1,10 +1,11 @@
-//! `paravt-bench status`: how far a recipe is.
+//! `paravt-bench status`: how far a recipe is, or runs.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use paravt_files::quote_path;
 use paravt_reports::terminal::{Text, Tone};
+use paravt_reports::{Damaged, Progress, readable_runs};
 use paravt_reproduce::status::{self, Reached, StageStatus, Status};
 
 use crate::exit::Exit;
@@ -16,8 +17,8 @@ const ERROR: usize = 300;
 /// Flags of `status`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Output folder of a recipe.
-    #[arg(value_name = "OUT")]
+    /// Output folder of a recipe, a run directory, or a folder of runs.
+    #[arg(value_name = "OUT|RUN")]
     out: PathBuf,
     /// Print JSON instead of text.
     #[arg(long)]
@@ -27,14 +28,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let out = args.out.display();
     ensure!(args.out.exists(), "{out}: no such folder");
-    let status = status::read(&args.out)?;
-    let status = status.with_context(|| {
-        format!(
-            "{out}: no recipe was run here; give the --out of `paravt-bench reproduce`, or, of runs, see \
-             `paravt-bench report --serve {}`",
-            quote_path(&args.out)
-        )
-    })?;
+    let Some(status) = status::read(&args.out)? else {
+        return of_runs(args);
+    };
     if args.json {
         println!("{}", serde_json::to_string_pretty(&status)?);
     } else {
@@ -42,6 +38,34 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let is_well = |stage: &StageStatus| matches!(stage.state, Reached::Done | Reached::Running);
     Ok(if status.is_running || status.stages.iter().all(is_well) { Exit::Ok } else { Exit::Incomplete })
+}
+
+/// Of runs that no recipe made.
+fn of_runs(args: &Args) -> anyhow::Result<Exit> {
+    let read = readable_runs(std::slice::from_ref(&args.out));
+    let out = args.out.display();
+    let (runs, damaged) =
+        read.with_context(|| format!("{out}: neither the --out of `paravt-bench reproduce` nor runs"))?;
+    let now = chrono::Utc::now().timestamp_millis() as f64 / 1e3;
+    let all: Vec<Progress> = runs.iter().map(|run| Progress::of(run, now)).collect();
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&all)?);
+    } else {
+        let mut text = Text::default();
+        all.iter().for_each(|progress| progress.show(&mut text));
+        for Damaged { run, why } in &damaged {
+            text.toned("", run, Tone::Bad, &format!(": {why}"));
+        }
+        let (recorded, expected) =
+            all.iter().fold((0, 0), |sum, one| (sum.0 + one.recorded, sum.1 + one.expected));
+        if all.len() > 1 {
+            text.line(format!("{} runs: {recorded} of {expected} samples", all.len()));
+        }
+        text.whole(&format!("in a browser: paravt-bench report --serve {}", quote_path(&args.out)));
+        output::show(&text);
+    }
+    let is_well = |one: &Progress| one.rest() == 0 && one.errors.is_empty();
+    Ok(if damaged.is_empty() && all.iter().all(is_well) { Exit::Ok } else { Exit::Incomplete })
 }
 
 fn text(status: &Status, out: &Path) -> Text {

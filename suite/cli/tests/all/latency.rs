@@ -48,7 +48,7 @@ fn a_streamed_run_says_the_same_and_when() {
     assert!(rows[1][rate].parse::<f64>().unwrap() > 0.0, "{table}");
     let samples = std::fs::read_to_string(out.join("tables/samples.csv")).unwrap();
     assert!(samples.lines().next().unwrap().contains(",first_token_seconds,token_seconds,"), "{samples}");
-    assert!(std::fs::read_to_string(out.join("index.html")).unwrap().contains("Time to first token"));
+    assert!(std::fs::read_to_string(out.join("index.html")).unwrap().contains("first token, median (s)"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::common::recipes::{served, stage};
 use crate::common::server::{Script, Server};
-use crate::common::{bench, ends, ok, text, until, world};
+use crate::common::{bench, ends, files, ok, run, text, until, world};
 
 fn reproduce(at: &Path, url: &str, extra: &[&str]) -> Command {
     let mut command = bench();
@@ -84,4 +84,34 @@ fn a_recipe_that_was_killed_is_not_running() {
     child.wait().unwrap();
     let said = ends(4, status(at), &[]);
     assert!(shows("killed"), "{said}");
+}
+
+/// Without a recipe: runs, finished and not.
+#[test]
+fn runs_are_shown_by_split_with_what_they_lack() {
+    let (server, folder) = (Server::start(Script::default()), tempfile::tempdir().unwrap());
+    let runs = folder.path().join("runs");
+    let limited = |split: &str| {
+        let mut command = run(&[split], &runs.join(split), &server.base_url);
+        command.args(["--limit", "2"]);
+        command
+    };
+    ok(limited("mlvu"));
+    ok(limited("lvbench"));
+    let status = || {
+        let mut command = bench();
+        command.arg("status").arg(&runs);
+        command
+    };
+    ends(0, status(), &["MLVU (dev) · ", "2/2, finished", "2 runs: 4 of 4 samples", "mean so far"]);
+    // A record less, as while it runs.
+    let journal = files(&runs).into_iter().find(|path| path.ends_with("lvbench/journal.jsonl")).unwrap();
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let first = text.lines().next().unwrap();
+    std::fs::write(&journal, format!("{first}\n")).unwrap();
+    ends(4, status(), &["1/2, ", "to go at that rate", "3 of 4 samples"]);
+    let json: serde_json::Value =
+        serde_json::from_slice(&status().arg("--json").output().unwrap().stdout).unwrap();
+    assert_eq!((json.as_array().unwrap().len(), &json[0]["expected"]), (2, &2.into()));
+    ends(2, bench().args(["status"]).arg(folder.path().join("no")), &["no such folder"]);
 }

@@ -49,17 +49,8 @@ pub(super) struct ClusterArgs {
 
 /// Flags that the jobs get otherwise or not at all.
 const OWN: [&str; 11] = [
-    "launcher",
-    "shards",
-    "node_gpus",
-    "sbatch_option",
-    "cpu_option",
-    "merge_shards",
-    "out",
-    "model",
-    "own_engine",
-    "skip_preflight",
-    "plan",
+    "launcher", "shards", "node_gpus", "sbatch_option", "cpu_option", "merge_shards", "out", "model",
+    "own_engine", "skip_preflight", "plan",
 ];
 
 fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<(Vec<Job>, Options)> {

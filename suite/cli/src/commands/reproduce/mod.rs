@@ -77,7 +77,7 @@ Examples:
 
 /// Flags of `reproduce`.
 #[derive(clap::Args)]
-#[command(mut_arg("from", |from| from.value_name("RUN|STAGE").help(FROM)), after_help = RECIPES)]
+#[command(mut_arg("from", |from| from.value_name("RUN|STAGE").help(FROM)), after_long_help = RECIPES)]
 pub(crate) struct Args {
     /// Recipe: one of those listed below, or a TOML file.
     recipe: String,
@@ -253,27 +253,8 @@ pub(crate) const EMBEDS: &str = "an embedded recipe trains and asks its own mode
 
 /// All flags that an embedded recipe reads, by their ids.
 const EMBEDDED: [&str; 22] = [
-    "plan",
-    "out",
-    "until",
-    "only",
-    "redo",
-    "from",
-    "yes",
-    "notify",
-    "keep_stages",
-    "seed",
-    "seeds",
-    "full",
-    "small",
-    "launcher",
-    "device",
-    "dtype",
-    "decode_timeout",
-    "allow_partial",
-    "dry_run",
-    "verbose",
-    "quiet",
+    "plan", "out", "until", "only", "redo", "from", "yes", "notify", "keep_stages", "seed", "seeds", "full",
+    "small", "launcher", "device", "dtype", "decode_timeout", "allow_partial", "dry_run", "verbose", "quiet",
     "color",
 ];
 

@@ -66,13 +66,13 @@ impl ColumnFormat {
     }
 }
 
-/// A number of any size with two decimals at most above 1, and two digits below.
+/// A number of any size: two decimals, fewer from 10 on, and below 0.1 the two digits that say something.
 fn decimals(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
-        0.995.. if value.abs() >= 99.95 => format!("{value:.0}"),
-        0.995.. if value.abs() >= 9.995 => format!("{value:.1}"),
-        0.995.. => format!("{value:.2}"),
+        99.95.. => format!("{value:.0}"),
+        9.995.. => format!("{value:.1}"),
+        0.0995.. => format!("{value:.2}"),
         _ => digits(value, 2),
     }
 }
@@ -394,5 +394,16 @@ impl View {
     /// The cells of a row.
     pub fn row(&self, row: usize) -> impl Iterator<Item = &str> {
         self.columns.iter().map(move |column| column.texts[row].as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decimals;
+
+    #[test]
+    fn numbers_have_the_digits_that_say_something() {
+        let shown = [0.0, -0.0, 0.00417, 0.4, 1.4, 62.1, 627.11, -99.96, 9.996].map(decimals);
+        assert_eq!(shown, ["0", "0", "0.0042", "0.40", "1.40", "62.1", "627", "-100", "10.0"]);
     }
 }

@@ -145,9 +145,9 @@ pub(crate) async fn run_all(
             }
             Err(error) => return Err(error.into()),
         };
-        eprintln!("{}", closing_line(&task, &under, &outcome));
-        outcome.summary.unread.iter().for_each(|unread| eprintln!("{task}: {unread}"));
-        outcome.whole.iter().for_each(|whole| eprintln!("{task}: {}", whole_line(whole)));
+        println!("{}", closing_line(&task, &under, &outcome));
+        outcome.summary.unread.iter().for_each(|unread| println!("{task}: {unread}"));
+        outcome.whole.iter().for_each(|whole| println!("{task}: {}", whole_line(whole)));
         worst = worst.worse(conclude(&outcome, allow_partial, then));
         let obstacle = match outcome.ended {
             Ended::Finished => continue,

@@ -35,7 +35,9 @@ fn every_split_under_every_profile() {
 fn crops_are_of_the_samples_own_video_in_call_order() {
     let server = Server::start(Script::default());
     let dir = tempfile::tempdir().unwrap();
-    ok(run(&["lvbench"], dir.path(), &server.base_url));
+    let said = ok(run(&["lvbench"], dir.path(), &server.base_url)).stdout;
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.starts_with("lvbench: ") && said.lines().count() == 1, "the score alone: {said}");
     let records = stable_records(&dir.path().join("lvbench"));
     let calls: Vec<_> = records.iter().flat_map(|record| &record.transcript.tool_calls).collect();
     assert!(calls.len() >= 4, "the scripted model calls the tool");

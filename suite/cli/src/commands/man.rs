@@ -82,11 +82,6 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("paravt-bench-check", "paravt-bench check runs/new --baseline baseline.json --junit check.xml"),
     ("paravt-bench-check", "paravt-bench check runs/old --baseline baseline.json --write"),
     ("paravt-bench-compare", "paravt-bench compare runs/notool runs/mine -o comparison"),
-    (
-        "paravt-bench-completions",
-        "paravt-bench completions bash > ~/.local/share/bash-completion/completions/paravt-bench",
-    ),
-    ("paravt-bench-completions", "paravt-bench completions zsh > ~/.zfunc/_paravt-bench"),
     ("paravt-bench-data", "paravt-bench data check mlvu lvbench"),
     ("paravt-bench-data-check", "paravt-bench data check --decode --data /srv/videos"),
     ("paravt-bench-data-fetch", "paravt-bench data fetch mlvu --dry-run"),
@@ -99,7 +94,6 @@ const EXAMPLES: &[(&str, &str)] = &[
         "paravt-bench-generate",
         "paravt-bench generate --messages question.json --base-url http://localhost:8000/v1 --json",
     ),
-    ("paravt-bench-man", "paravt-bench man ~/.local/share/man/man1"),
     ("paravt-bench-merge", "paravt-bench merge shards/1/mlvu shards/2/mlvu --out runs/mine/mlvu"),
     ("paravt-bench-protocol", "paravt-bench protocol import --from ParaVT"),
     (

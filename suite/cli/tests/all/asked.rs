@@ -26,7 +26,8 @@ fn a_run_begins_with_what_it_asks_and_ends_with_it() {
     let server = Server::start(Script::default());
     let dir = tempfile::tempdir().unwrap();
     let mut command = crate::common::run(&["mlvu", "lvbench"], dir.path(), &server.base_url);
-    let said = stderr(&ok(command.args(["--limit", "2", "--nframes", "8"])));
+    let output = ok(command.args(["--limit", "2", "--nframes", "8"]));
+    let (said, scores) = (stderr(&output), String::from_utf8(output.stdout).unwrap());
     let block: Vec<&str> = said.lines().take_while(|line| !line.starts_with("warning: ")).collect();
     assert!(block.iter().all(|line| line.chars().count() <= 80), "{said}");
     for (line, label) in block.iter().zip(["model", "protocol", "mode", "frames", "data", ""]) {
@@ -44,7 +45,7 @@ fn a_run_begins_with_what_it_asks_and_ends_with_it() {
         assert!(whole.contains(words), "{words}: {whole}");
     }
     assert_eq!(said.matches("model  ").count(), 1, "what two splits share is said once: {said}");
-    assert!(said.contains("(protocol native, mode native, N 2, "), "{said}");
+    assert!(scores.contains("(protocol native, mode native, N 2, "), "{scores}");
     let mut quiet = one("mlvu", &dir.path().join("quiet"), &server);
     assert!(!stderr(&ok(quiet.arg("--quiet"))).contains("protocol  "));
     let mut planned = one("mlvu", &dir.path().join("planned"), &server);

@@ -69,7 +69,7 @@ pub use protocols::{Side, TwoProtocols};
 pub use repeats::{Measure, Repeats, pass_all, pass_at};
 pub use runs::{Damaged, ReportError, Run, RunDigest, count_runs, find_runs, has_run, readable_runs};
 pub use show::{json, markdown, terminal};
-pub use training::{ABOUT, About, TRAINING, Training};
+pub use training::{ABOUT, About, BEFORE, TRAINING, Training};
 
 use frame::{Frame, Values};
 use settings::Settings;

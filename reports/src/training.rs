@@ -2,7 +2,7 @@
 //! (reward parts, `f_tau`, `kappa`).
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use paravt_files::read_text;
 use paravt_suite::journal::JournalError;
@@ -11,6 +11,8 @@ use serde_json::{Map, Value};
 
 /// File name inside a run directory.
 pub const TRAINING: &str = "training.jsonl";
+/// The same of the training that this one began from, an SFT before reinforcement learning.
+pub const BEFORE: &str = "training.before.jsonl";
 /// File name of [`About`] beside it.
 pub const ABOUT: &str = "training.json";
 
@@ -34,10 +36,16 @@ pub struct About {
     pub seed: Option<u64>,
 }
 
-/// The curves of one run: `(step, value)` by name, in file order.
+/// Pairs of step and value by the curve's name, in file order.
+pub(crate) type Curves = BTreeMap<String, Vec<(f64, f64)>>;
+
+/// The curves of one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Training {
-    pub series: BTreeMap<String, Vec<(f64, f64)>>,
+    pub series: Curves,
+    /// Those of the training that it began from.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub before: Curves,
     /// Description of the training, where the run has one.
     pub about: Option<About>,
 }
@@ -48,36 +56,42 @@ impl Training {
     /// # Errors
     /// A line that is not an object with a `step`, or a damaged [`ABOUT`]; a torn last line is left out.
     pub fn read(dir: &Path) -> Result<Self, JournalError> {
-        let path = dir.join(TRAINING);
-        let text = match read_text(&path, MAX_FILE) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(source) => return Err(JournalError::Io { path, action: "cannot read", source }),
+        let series = curves(dir.join(TRAINING))?;
+        if series.is_empty() && !dir.join(TRAINING).exists() {
+            return Ok(Self::default());
+        }
+        Ok(Self { series, before: curves(dir.join(BEFORE))?, about: read_about(dir)? })
+    }
+}
+
+/// The curves of a file; none where it does not exist.
+fn curves(path: PathBuf) -> Result<Curves, JournalError> {
+    let text = match read_text(&path, MAX_FILE) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Curves::new()),
+        Err(source) => return Err(JournalError::Io { path, action: "cannot read", source }),
+    };
+    let mut series = Curves::new();
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        let parsed = serde_json::from_str::<Map<String, Value>>(line);
+        let (fields, step) = match parsed.map(|fields| (fields.get("step").and_then(Value::as_f64), fields)) {
+            Ok((Some(step), fields)) => (fields, step),
+            _ if !line.ends_with('\n') => break,
+            Ok((None, _)) => {
+                let message = "the line has no number `step`".to_owned();
+                return Err(JournalError::Damaged { path, line: index + 1, message });
+            }
+            Err(error) => {
+                return Err(JournalError::Damaged { path, line: index + 1, message: error.to_string() });
+            }
         };
-        let mut training = Self { about: read_about(dir)?, ..Self::default() };
-        for (index, line) in text.split_inclusive('\n').enumerate() {
-            let parsed = serde_json::from_str::<Map<String, Value>>(line);
-            let (fields, step) = match parsed
-                .map(|fields| (fields.get("step").and_then(Value::as_f64), fields))
-            {
-                Ok((Some(step), fields)) => (fields, step),
-                _ if !line.ends_with('\n') => break,
-                Ok((None, _)) => {
-                    let message = "the line has no number `step`".to_owned();
-                    return Err(JournalError::Damaged { path, line: index + 1, message });
-                }
-                Err(error) => {
-                    return Err(JournalError::Damaged { path, line: index + 1, message: error.to_string() });
-                }
-            };
-            for (name, value) in fields {
-                if let Some(value) = value.as_f64().filter(|_| name != "step") {
-                    training.series.entry(name).or_default().push((step, value));
-                }
+        for (name, value) in fields {
+            if let Some(value) = value.as_f64().filter(|_| name != "step") {
+                series.entry(name).or_default().push((step, value));
             }
         }
-        Ok(training)
     }
+    Ok(series)
 }
 
 fn read_about(dir: &Path) -> Result<Option<About>, JournalError> {
@@ -108,7 +122,9 @@ mod tests {
             .unwrap();
         let read = Training::read(dir.path()).unwrap();
         assert_eq!(read.series["f_tau"], [(1.0, 0.1), (2.0, 0.5)]);
-        assert_eq!(read.series.len(), 1);
+        assert_eq!((read.series.len(), read.before.len()), (1, 0));
+        std::fs::write(dir.path().join(BEFORE), "{\"step\":1,\"loss\":2.5}\n").unwrap();
+        assert_eq!(Training::read(dir.path()).unwrap().before["loss"], [(1.0, 2.5)]);
         std::fs::write(&path, "{\"f_tau\":0.1}\n").unwrap();
         assert!(Training::read(dir.path()).unwrap_err().to_string().contains("step"));
         std::fs::write(&path, "").unwrap();

@@ -266,6 +266,7 @@ mod tests {
                 series: [("f_tau".to_owned(), (1..).map(f64::from).zip(values.iter().copied()).collect())]
                     .into(),
                 about: None,
+                ..Training::default()
             },
         };
         let trainings = [

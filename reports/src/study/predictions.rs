@@ -237,6 +237,7 @@ mod tests {
         let curves = |end: &f64| Training {
             series: [("kappa".to_owned(), vec![(1.0, 9.0), (2.0, 9.0), (3.0, 9.0), (4.0, *end)])].into(),
             about: None,
+            ..Training::default()
         };
         let one = |(seed, end)| Trained {
             name: name.to_owned(),

@@ -115,6 +115,7 @@ fn runs() -> Vec<Run> {
         ]
         .into(),
         about: None,
+        ..Training::default()
     };
     vec![direct, tool, lvbench, mmvu]
 }

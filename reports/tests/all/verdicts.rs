@@ -375,7 +375,7 @@ fn two_runs_of_one_row_are_ambiguous() {
 
 fn trained(mut run: Run, about: Option<About>, peak: f64) -> Run {
     let series = [("f_tau".to_owned(), vec![(1.0, 0.13), (2.0, peak)])].into();
-    run.training = Training { series, about };
+    run.training = Training { series, about, ..Training::default() };
     run
 }
 

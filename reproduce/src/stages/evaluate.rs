@@ -115,7 +115,7 @@ impl Evaluation {
         let Some(split) = self.splits.first() else { return Ok(()) };
         let run = folder.join(split);
         if let Some(model) = &self.model {
-            for name in [TRAINING, training_record::FILE] {
+            for name in [TRAINING, training_record::FILE, paravt_reports::BEFORE] {
                 copy(&model.with_file_name(name), &run.join(name))?;
             }
         }
@@ -136,7 +136,7 @@ impl Evaluation {
     }
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), Error> {
+pub(super) fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     if !from.is_file() {
         return Ok(());
     }

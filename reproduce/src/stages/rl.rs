@@ -9,6 +9,7 @@ use paravt_train::reward::QuestionType;
 use paravt_train::rl::{self, RlConfig, RlStep, RlTask};
 use paravt_train::rollout::RlPrompt;
 
+use super::evaluate::copy;
 use super::sft::TRAINER;
 use super::training_record::record;
 use crate::error::Error;
@@ -48,6 +49,8 @@ impl Work for Reinforcement {
         };
         rl::train(&self.model, folder, &task, &self.config, progress)?;
         record(recipe, folder)?;
+        // What it began from is shown beside it.
+        copy(&self.model.with_file_name(log::FILE), &folder.join(paravt_reports::BEFORE))?;
         Ok(Outcome::Complete)
     }
 }

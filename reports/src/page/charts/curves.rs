@@ -11,6 +11,7 @@ use crate::order::distinct;
 use crate::page::svg::{Anchor, Scale, Svg, label, measured};
 use crate::page::visible::visible;
 use crate::study::Line;
+use crate::training::{self, Training};
 use crate::{Report, Run};
 
 /// Size of a chart in pixels.
@@ -38,13 +39,28 @@ const STYLES: usize = 10;
 
 /// The curves as small multiples with a line for each training, a legend where there are several, and the curves that
 /// never change in words. A study has the means over its seeds, shaded from the lowest to the highest, else each training
-/// that a run shows has a line, once.
+/// that a run shows has a line, once. Behind them those of the trainings that these began from.
 pub(crate) fn training(report: &Report, runs: &[&Run]) -> Option<Value> {
     let lines = match report.study.as_ref().filter(|study| !study.lines.is_empty()) {
         Some(study) => study.lines.clone(),
-        None => lines_of(runs),
+        None => lines_of(runs, |training| &training.series),
     };
+    let before = lines_of(runs, |training| &training.before);
     let labels = distinct(lines.values().flatten().map(|line| line.label.as_str()));
+    let legend: Vec<(String, String)> =
+        labels.iter().enumerate().map(|(number, label)| (key(number), visible(label))).collect();
+    let legend = if legend.len() > 1 { legend } else { Vec::new() };
+    let (charts, constant) = multiples(&lines, &labels, &report.claims);
+    let (before, _) = multiples(&before, &labels, &[]);
+    (!lines.is_empty()).then(|| context! { charts, constant, legend, before })
+}
+
+/// A chart of each curve that changes, those that are looked at first in front, and the others in words.
+fn multiples(
+    lines: &BTreeMap<String, Vec<Line>>,
+    labels: &[&str],
+    claims: &[Judged],
+) -> (Vec<Value>, String) {
     let (constant, mut changing): (Vec<_>, Vec<_>) =
         lines.iter().partition(|(_, lines)| value_of(lines).is_some());
     changing.sort_by_key(|(name, _)| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
@@ -54,23 +70,18 @@ pub(crate) fn training(report: &Report, runs: &[&Run]) -> Option<Value> {
             claim.series.as_ref() == Some(name) && !matches!(claim.verdict, Verdict::NotComparable(_))
         };
         let published: Vec<(f64, &str)> =
-            report.claims.iter().filter(about).map(|claim| (claim.published, claim.title.as_str())).collect();
+            claims.iter().filter(about).map(|claim| (claim.published, claim.title.as_str())).collect();
         let number = |line: &Line| labels.iter().position(|label| *label == line.label).unwrap_or_default();
         let numbers: Vec<usize> = lines.iter().map(number).collect();
         let svg =
             Curves { title: name, x_axis: "step", lines, numbers, intervals: &[], published: &published };
         context! { title => visible(name), svg => svg.draw(SMALL) }
     };
-    let charts: Vec<Value> = changing.into_iter().map(chart).collect();
     let words = |(name, lines): (&String, &Vec<Line>)| {
         Some(format!("{} {}", visible(name), measured(value_of(lines)?)))
     };
     let constant: Vec<String> = constant.into_iter().filter_map(words).collect();
-    let legend: Vec<(String, String)> =
-        labels.iter().enumerate().map(|(number, label)| (key(number), visible(label))).collect();
-    (!lines.is_empty()).then(|| {
-        context! { charts, constant => constant.join(", "), legend => if legend.len() > 1 { legend } else { Vec::new() } }
-    })
+    (changing.into_iter().map(chart).collect(), constant.join(", "))
 }
 
 /// The value that all lines have at all steps.
@@ -91,14 +102,15 @@ fn class(kind: &str, number: usize) -> String {
     format!("{kind} curve{}", number % STYLES)
 }
 
-fn lines_of(runs: &[&Run]) -> BTreeMap<String, Vec<Line>> {
+/// The lines of each curve, by the runs' models.
+fn lines_of(runs: &[&Run], of: fn(&Training) -> &training::Curves) -> BTreeMap<String, Vec<Line>> {
     let mut lines: BTreeMap<String, Vec<Line>> = BTreeMap::new();
     for (index, run) in runs.iter().enumerate() {
         // Several runs of one checkpoint show the same training.
         if runs[..index].iter().any(|other| other.training == run.training) {
             continue;
         }
-        for (name, points) in &run.training.series {
+        for (name, points) in of(&run.training) {
             let label = run.manifest.backend.model.clone();
             lines.entry(name.clone()).or_default().push(Line {
                 label,

@@ -30,6 +30,7 @@ fn stages_run_once_to_the_report_and_again_from_a_named_one() {
     let first = reproduced(folder.path(), &[], 0);
     let page = std::fs::read_to_string(folder.path().join("out/report/index.html")).unwrap();
     assert!(page.contains("f_tau") && page.contains("LVBench"), "curves and scores are in the page");
+    assert!(page.contains("The training before it"), "the curves of the cold start are in the page");
     assert!(page.contains("Tools?"), "the recipe's question is in the page");
     assert!(first.contains("Tools?: with-tool against no-tool, 1 seed"), "{first}");
     let study = std::fs::read_to_string(folder.path().join("out/report/tables/study.csv")).unwrap();

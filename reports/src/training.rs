@@ -56,11 +56,14 @@ impl Training {
     /// # Errors
     /// A line that is not an object with a `step`, or a damaged [`ABOUT`]; a torn last line is left out.
     pub fn read(dir: &Path) -> Result<Self, JournalError> {
-        let series = curves(dir.join(TRAINING))?;
-        if series.is_empty() && !dir.join(TRAINING).exists() {
+        if !dir.join(TRAINING).exists() {
             return Ok(Self::default());
         }
-        Ok(Self { series, before: curves(dir.join(BEFORE))?, about: read_about(dir)? })
+        Ok(Self {
+            series: curves(dir.join(TRAINING))?,
+            before: curves(dir.join(BEFORE))?,
+            about: read_about(dir)?,
+        })
     }
 }
 

@@ -5,6 +5,7 @@
 //! content security policy names the page's own script and style by hash and forbids all else.
 
 mod about;
+mod by_run;
 mod charts;
 mod live;
 mod methods;
@@ -88,8 +89,8 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             legend,
             chart_of_scores => charts::scores(report, &names),
             breakdowns => charts::breakdowns(report, &names),
-            tables => sections::tables(&tables),
-            effort => sections::effort(report, &names, &tables),
+            tables => sections::of_study(&tables),
+            by_run => by_run::table(report, &names, &tables),
             sections => sections::own(report),
             study => sections::study(report),
             scores => sections::scores(report, &names),
